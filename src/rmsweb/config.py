@@ -1,0 +1,326 @@
+"""Every knob of a run: one frozen pydantic tree. TOML in, resolved JSON out; an unknown key is an error.
+
+A default carries its reason: [A] the paper's abstract, otherwise our reading with its precedent (docs/method.md).
+A new knob is a field here, never a flag.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rmsweb.errors import ConfigError
+
+
+class Section(BaseModel):
+    """Frozen, closed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProfileConfig(Section):
+    """What the model sees and how it writes: the same in collection, training and evaluation."""
+
+    name: str = "real"
+    viewport: tuple[int, int] = (1280, 800)
+    """1280x800 is exactly 1000 visual tokens at factor 32: no resize."""
+    device_scale_factor: float = 1.0
+    coordinates: Literal["qwen3vl", "compact", "absolute", "percent"] = "qwen3vl"
+    observation: Literal["screenshot", "elements", "both"] = "screenshot"
+    images: int = Field(default=3, ge=0, le=4)
+    """Earlier screenshots beside the current one."""
+    history: int = Field(default=30, ge=0)
+    """Earlier actions in the text."""
+    layout: Literal["full", "compact"] = "full"
+    """full: system prompt, page facts, Thought / Action / call. compact: goal, last actions, image; naming line + call."""
+    theme: Literal["regular", "compact"] = "regular"
+    """Looks of the built-in sites."""
+    max_new_tokens: int = 512
+
+
+class BrowserConfig(Section):
+    """The world's limits. Safe by default."""
+
+    executable: str = ""
+    """Path of a Chromium; empty: RMSWEB_CHROMIUM, headless-shell, chromium, Playwright's own, in this order."""
+    concurrency: int = Field(default=4, ge=1)
+    """Episodes at once."""
+    browsers: int = Field(default=1, ge=1)
+    recycle_after: int = 200
+    """Episodes after which a browser is replaced."""
+    navigation_timeout_s: float = Field(default=15.0, gt=0)
+    action_timeout_s: float = Field(default=10.0, gt=0)
+    settle_s: float = 2.0
+    """Longest wait for a page to settle after an action."""
+    first_paint_s: float = 3.0
+    """Longest wait for a first picture that is not one single colour."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Empty: any public host. Private and loopback addresses need a name here (the built-in sites add theirs)."""
+    allow_writes: bool = False
+    """Let requests pass that look irreversible (orders, payments, messages, deletions) on hosts that are not ours."""
+    dialogs: Literal["accept", "dismiss"] = "accept"
+    downloads: bool = False
+    """Keep downloads in the run directory; else they are noted and dropped."""
+    sandbox: bool = True
+    """Chromium's own sandbox. As root it cannot run and is left out with a note in the manifest."""
+    storage_state: str = ""
+    """Playwright storage-state file to start from; never copied into a run."""
+    search_url: str = "https://duckduckgo.com/?q={query}"
+    elements: bool = True
+    """Record the element list beside the screenshot (needed by the explorer and by `observation=elements`)."""
+
+
+class EpisodeConfig(Section):
+    max_steps: int = Field(default=15, ge=1)
+    invalid_replies: int = 3
+    """Replies in a row that are no action before the episode ends invalid_output."""
+    repeats: int = 4
+    """Same action on the same picture this often ends no_progress."""
+    deadline_s: float = Field(default=600.0, gt=0)
+
+
+class ModelConfig(Section):
+    """A chat model: an endpoint, or a checkpoint in this process."""
+
+    kind: Literal["explorer", "tiny", "endpoint", "local", "script"] = "endpoint"
+    """explorer: the embedded heuristic agent. tiny: the shipped base. local: a checkpoint. script: replies from a file."""
+    path: str = ""
+    """Checkpoint folder (local) or reply file (script)."""
+    base_url: str = "http://127.0.0.1:8000/v1"
+    name: str = "Qwen/Qwen3-VL-8B-Instruct"
+    api_key_env: str = "OPENAI_API_KEY"
+    """Name of the environment variable; the key itself is never stored."""
+    temperature: float = Field(default=0.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    timeout_s: float = Field(default=180.0, gt=0)
+    attempts: int = Field(default=4, ge=1)
+    """All tries of one call together: the only retry layer."""
+    concurrency: int = Field(default=8, ge=1)
+    token_budget: int | None = Field(default=None, gt=0)
+    """Hard stop; the run stays resumable."""
+    batch: int = Field(default=16, ge=1)
+    """In-process models: requests that share one forward."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+
+
+class SuiteConfig(Section):
+    name: Literal["sites", "miniwob", "file"] = "sites"
+    split: Literal["train", "dev", "heldout", "heldout_template", "typed", "exam"] = "train"
+    sites: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    count: int = Field(default=64, ge=1)
+    offset: int = Field(default=0, ge=0)
+    path: str = ""
+    """JSONL of Task records (suite file)."""
+
+
+class JudgeConfig(Section):
+    kind: Literal["rules", "chat"] = "rules"
+    model: ModelConfig = ModelConfig()
+    images: int = 8
+    """Most screenshots sent; first, last and evenly spaced between, gaps are named."""
+    attempts: int = Field(default=3, ge=1)
+
+
+class CollectConfig(Section):
+    """Part 1."""
+
+    arm: Literal["reflect", "plain"] = "reflect"
+    """plain: the control that resamples without reflection."""
+    retries: int = Field(default=2, ge=0)
+    """[reading] R3L and Reflexion use 1-3."""
+    step_budget: int = Field(default=8, ge=1)
+    """A success with more steps is 'success but inefficient' and earns a retry."""
+    browser_steps: int | None = None
+    """Stop opening attempts when this many browser steps are spent (equal-cost comparisons)."""
+    infra_retries: int = Field(default=2, ge=0)
+    reflector: Literal["rules", "chat"] = "rules"
+    reflector_model: ModelConfig = ModelConfig()
+    reflection_chars: int = 800
+    policy: ModelConfig = ModelConfig(kind="explorer", temperature=1.0)
+
+
+class SamplesConfig(Section):
+    leaks: Literal["drop", "rewrite", "keep"] = "drop"
+    """What happens to a thought that gives the guidance away."""
+    skip_noops: bool = True
+    """Leave out steps that changed nothing."""
+    skip_detours: bool = True
+    """Leave out what lies between two visits of the same state: the shorter path is imitated."""
+    skip_tagged: bool = True
+
+
+class OptimizerConfig(Section):
+    learning_rate: float = Field(default=1e-5, gt=0)
+    warmup_steps: int = 10
+    schedule: Literal["linear", "constant", "cosine"] = "linear"
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    muon: bool = False
+    """Muon for matrices, AdamW for the rest (the tiny model's SFT)."""
+
+
+class SFTConfig(Section):
+    steps: int | None = None
+    """Updates; None: `epochs` decides."""
+    epochs: float = 2.0
+    batch: int = 16
+    accumulation: int = 1
+    grounding: float = 0.0
+    """Share of synthetic grounding pages mixed in (tiny model only; the same in every arm)."""
+    freeze_vision: bool = False
+    lora_rank: int = 0
+    optimizer: OptimizerConfig = OptimizerConfig()
+
+
+class MineConfig(Section):
+    """Part 2."""
+
+    rollouts: int = Field(default=2, ge=1)
+    """k rollouts per task."""
+    temperature: float = 0.7
+    detectors: tuple[Literal["first_error", "divergence", "mechanical", "instability", "flip"], ...] = (
+        "first_error",
+        "divergence",
+        "mechanical",
+        "instability",
+    )
+    samples: int = 4
+    """Replies drawn at a state to measure instability."""
+    states: int = 256
+    """States to keep, routine ones included."""
+    routine_share: float = Field(default=0.5, ge=0, le=1)
+    """Measured: 75 % hard states cost 14 points, natural proportion gained 13.5 (docs/method.md)."""
+    alpha: float = 0.5
+    beta: float = 1.0
+    floor: float = 0.02
+    cap: float = 0.4
+    """Most states of one template or site, as a share."""
+    fix_attempts: int = 2
+    """Teacher continuations tried from a replayed state."""
+
+
+class MatchConfig(Section):
+    grow: float = 1.2
+    distance: float = 0.04
+    """Of the viewport's diagonal-free normalised axes."""
+    token_f1: float = 0.8
+    scroll_factor: float = 2.0
+    strict: bool = False
+    """No cross-kind equivalences."""
+
+
+class GateConfig(Section):
+    tau: float = Field(default=0.0, ge=0)
+    c_lo: int = Field(default=2, ge=1)
+    """With 1 the gate is DAPO's filter."""
+    p_hi: float | None = None
+    """None: (G-1)/G."""
+    clusters: bool = True
+    """Ask for two distinct action clusters."""
+    competence: Literal["count", "logprob", "running"] = "count"
+
+
+class AnchorConfig(Section):
+    weight: float = 0.3
+    decay: Literal["none", "linear"] = "none"
+    tokens: Literal["call", "call+target", "reply"] = "call+target"
+    context: Literal["ref", "self", "none"] = "ref"
+    all_fail: float = 1.0
+    low: float = 1.0
+    no_contrast: float = 0.5
+    all_pass: float = 0.0
+    cap: float = Field(default=1.0, gt=0, le=1)
+    """Most anchored groups of a batch, as a share."""
+
+
+class RLConfig(Section):
+    """Part 3."""
+
+    method: Literal["salvage_ds", "grpo", "dapo", "ce_references", "rehearsal_only"] = "salvage_ds"
+    reward: Literal["two_pole", "three_pole", "zero_one", "graded", "judge"] = "two_pole"
+    group: int = Field(default=8, ge=2)
+    temperature: float = Field(default=1.0, gt=0)
+    steps: int = 48
+    states_per_step: int = 32
+    normalize_std: bool = False
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    kl: float = 0.0
+    length: Literal["constant", "token", "sequence"] = "constant"
+    rehearsal: int = 0
+    """SFT samples beside each update."""
+    shared_prefix: bool = True
+    """One prompt pass per group, in sampling and in training."""
+    use_vllm: bool = False
+    lora_rank: int = 0
+    match: MatchConfig = MatchConfig()
+    gate: GateConfig = GateConfig()
+    anchor: AnchorConfig = AnchorConfig()
+    optimizer: OptimizerConfig = OptimizerConfig(learning_rate=1e-6)
+
+
+class EvalConfig(Section):
+    tasks: int = 200
+    controls: int = 50
+    bootstrap: int = 2000
+    max_steps: int | None = None
+
+
+class Config(Section):
+    """A whole recipe."""
+
+    seed: int = 0
+    profile: ProfileConfig = ProfileConfig()
+    browser: BrowserConfig = BrowserConfig()
+    episode: EpisodeConfig = EpisodeConfig()
+    suite: SuiteConfig = SuiteConfig()
+    judge: JudgeConfig = JudgeConfig()
+    policy: ModelConfig = ModelConfig()
+    """The student: what sft, mine, rl and eval start from."""
+    collect: CollectConfig = CollectConfig()
+    samples: SamplesConfig = SamplesConfig()
+    sft: SFTConfig = SFTConfig()
+    mine: MineConfig = MineConfig()
+    rl: RLConfig = RLConfig()
+    eval: EvalConfig = EvalConfig()
+
+
+def load(path: Path | None, overrides: list[str] | None = None) -> Config:
+    """A recipe file plus `a.b=value` overrides (TOML values; bare words are strings). Raises ConfigError."""
+    data: dict[str, Any] = {}
+    if path is not None:
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"recipe {path} does not exist; give -c a TOML file (see recipes/)") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"recipe {path} is not TOML: {error}") from error
+    for item in overrides or []:
+        _override(data, item)
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
+        raise ConfigError(f"{path or 'settings'}: {len(lines)} wrong setting(s):\n" + "\n".join(lines)) from None
+
+
+def _override(data: dict[str, Any], item: str) -> None:
+    key, equals, text = item.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {item!r}: write key.path=value, for instance --set rl.group=16")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = key.strip().split(".")
+    for parent in parents:
+        child = data.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise ConfigError(f"--set {item!r}: {parent} is a value, not a section")
+        data = child
+    data[last] = value
