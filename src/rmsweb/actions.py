@@ -5,9 +5,9 @@ module owns the meaning: the kinds, their fields, the coordinate profiles and th
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
 class Frozen(BaseModel):
@@ -23,32 +23,40 @@ class Point(Frozen):
     y: int
 
 
-class LeftClick(Frozen):
+class Act(Frozen):
+    """Base of all actions; keeps the tag on disk even where defaults are left out."""
+
+    @model_serializer(mode="wrap")
+    def _with_tag(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"action": getattr(self, "action"), **handler(self)}  # noqa: B009
+
+
+class LeftClick(Act):
     action: Literal["left_click"] = "left_click"
     point: Point
 
 
-class DoubleClick(Frozen):
+class DoubleClick(Act):
     action: Literal["double_click"] = "double_click"
     point: Point
 
 
-class TripleClick(Frozen):
+class TripleClick(Act):
     action: Literal["triple_click"] = "triple_click"
     point: Point
 
 
-class RightClick(Frozen):
+class RightClick(Act):
     action: Literal["right_click"] = "right_click"
     point: Point
 
 
-class MouseMove(Frozen):
+class MouseMove(Act):
     action: Literal["mouse_move"] = "mouse_move"
     point: Point
 
 
-class Drag(Frozen):
+class Drag(Act):
     """From `start`, or from where the mouse is."""
 
     action: Literal["left_click_drag"] = "left_click_drag"
@@ -56,7 +64,7 @@ class Drag(Frozen):
     start: Point | None = None
 
 
-class Type(Frozen):
+class Type(Act):
     """Types into the field at `point`, or into what has the focus."""
 
     action: Literal["type"] = "type"
@@ -66,14 +74,14 @@ class Type(Frozen):
     clear_first: bool = False
 
 
-class Key(Frozen):
+class Key(Act):
     """Keys pressed together, by canonical (Playwright) name."""
 
     action: Literal["key"] = "key"
     keys: tuple[str, ...] = Field(min_length=1)
 
 
-class Scroll(Frozen):
+class Scroll(Act):
     """Wheel at `point` or the middle. Pixels: `dy` > 0 goes down the page, `dx` > 0 goes right."""
 
     action: Literal["scroll"] = "scroll"
@@ -82,43 +90,43 @@ class Scroll(Frozen):
     point: Point | None = None
 
 
-class Wait(Frozen):
+class Wait(Act):
     action: Literal["wait"] = "wait"
     seconds: float = Field(default=1.0, ge=0, le=60)
 
 
-class Goto(Frozen):
+class Goto(Act):
     action: Literal["goto"] = "goto"
     url: str
 
 
-class WebSearch(Frozen):
+class WebSearch(Act):
     action: Literal["web_search"] = "web_search"
     query: str
 
 
-class GoBack(Frozen):
+class GoBack(Act):
     action: Literal["go_back"] = "go_back"
 
 
-class SwitchTab(Frozen):
+class SwitchTab(Act):
     action: Literal["switch_tab"] = "switch_tab"
     tab: int = Field(ge=0)
 
 
-class NewTab(Frozen):
+class NewTab(Act):
     action: Literal["new_tab"] = "new_tab"
     url: str = ""
 
 
-class CloseTab(Frozen):
+class CloseTab(Act):
     """Closes the tab that is shown, or the one named."""
 
     action: Literal["close_tab"] = "close_tab"
     tab: int | None = Field(default=None, ge=0)
 
 
-class SelectOption(Frozen):
+class SelectOption(Act):
     """Chooses by visible text in the native drop-down at `point`."""
 
     action: Literal["select_option"] = "select_option"
@@ -126,19 +134,19 @@ class SelectOption(Frozen):
     text: str
 
 
-class Memorize(Frozen):
+class Memorize(Act):
     action: Literal["memorize"] = "memorize"
     fact: str
 
 
-class Answer(Frozen):
+class Answer(Act):
     """The final answer; ends the episode."""
 
     action: Literal["answer"] = "answer"
     text: str
 
 
-class Terminate(Frozen):
+class Terminate(Act):
     """Ends the episode; `text` is an answer that stood beside it."""
 
     action: Literal["terminate"] = "terminate"

@@ -35,7 +35,7 @@ class ProfileConfig(Section):
     history: int = Field(default=30, ge=0)
     """Earlier actions in the text."""
     layout: Literal["full", "compact"] = "full"
-    """full: system prompt, page facts, Thought / Action / call. compact: goal, last actions, image; naming line + call."""
+    """full: system prompt, page facts, Thought / Action / call. compact: goal, last actions, image; name + call."""
     theme: Literal["regular", "compact"] = "regular"
     """Looks of the built-in sites."""
     max_new_tokens: int = 512
@@ -86,7 +86,7 @@ class ModelConfig(Section):
     """A chat model: an endpoint, or a checkpoint in this process."""
 
     kind: Literal["explorer", "tiny", "endpoint", "local", "script"] = "endpoint"
-    """explorer: the embedded heuristic agent. tiny: the shipped base. local: a checkpoint. script: replies from a file."""
+    """explorer: the embedded heuristic agent. tiny: the shipped base. local: a checkpoint. script: a reply file."""
     path: str = ""
     """Checkpoint folder (local) or reply file (script)."""
     base_url: str = "http://127.0.0.1:8000/v1"

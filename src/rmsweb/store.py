@@ -1,0 +1,329 @@
+"""A run directory: manifest, append-only JSONL, content-addressed images, resume.
+
+    RUN/run.json          verb, schema, version, git revision, resolved config, input hashes, counts, times, status
+    RUN/<noun>s.jsonl     one record a line, appended and flushed; a torn last line is dropped and owed again
+    RUN/images/ab/<sha>.png   written once, named by SHA-256
+    RUN/metrics.jsonl, summary.json, checkpoint/, report.html
+
+Promises: the manifest is written before the first record; a kill at any byte loses at most the record being
+written; the same command again goes on; a changed config is refused and the difference shown; one writer at a time.
+It never deletes a record and never pickles.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+import rmsweb
+from rmsweb.errors import DataError, RunError
+from rmsweb.records import SCHEMA
+
+R = TypeVar("R", bound=BaseModel)
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write beside, flush to disk, rename: readers see the old file or the new one, never half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def dump(record: BaseModel) -> bytes:
+    """One JSON line, UTF-8, fields at their default left out."""
+    return record.model_dump_json(exclude_defaults=True).encode() + b"\n"
+
+
+def read_jsonl(path: Path, model: type[R]) -> Iterator[R]:
+    """Records of a file in order; a torn last line is skipped. Raises DataError with path and line otherwise."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield model.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise DataError(f"not a {model.__name__}: {where}: {first['msg']}", path, number) from error
+
+
+class Images(Mapping[str, bytes]):
+    """Content-addressed PNG files of one run; the same picture is stored once."""
+
+    def __init__(self, folder: Path, fallbacks: tuple["Images", ...] = ()) -> None:
+        self.folder, self.fallbacks = folder, fallbacks
+
+    def path(self, sha: str) -> Path:
+        """Where a picture lies; it need not exist."""
+        return self.folder / sha[:2] / f"{sha}.png"
+
+    def put(self, png: bytes) -> str:
+        """Store a picture, return its SHA-256. Raises DataError when the bytes are no PNG."""
+        if not png.startswith(PNG_MAGIC):
+            raise DataError("a screenshot is no PNG; pictures are stored as the browser gave them")
+        sha = hashlib.sha256(png).hexdigest()
+        path = self.path(sha)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_name(f".{sha}.{os.getpid()}.part")
+            beside.write_bytes(png)
+            beside.replace(path)
+        return sha
+
+    def __contains__(self, sha: object) -> bool:
+        return isinstance(sha, str) and (self.path(sha).exists() or any(sha in other for other in self.fallbacks))
+
+    def __getitem__(self, sha: str) -> bytes:
+        path = self.path(sha)
+        if path.exists():
+            return path.read_bytes()
+        for other in self.fallbacks:
+            if sha in other:
+                return other[sha]
+        raise DataError(f"picture {sha} is missing; was the run copied without its images folder?", path)
+
+    def __iter__(self) -> Iterator[str]:
+        return (path.stem for path in self.folder.glob("??/*.png"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, or of a run's manifest and record files when the path is a folder."""
+    digest = hashlib.sha256()
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    for file in files:
+        digest.update(file.name.encode())
+        with file.open("rb") as handle:
+            while chunk := handle.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def git_revision() -> str:
+    """Commit of the source tree, `+` behind it when it has changes; empty when it is no checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def difference(old: Any, new: Any, prefix: str = "") -> list[str]:
+    """Lines `a.b: old -> new` for every leaf in which two JSON values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines: list[str] = []
+        for key in sorted(old.keys() | new.keys()):
+            lines += difference(old.get(key), new.get(key), f"{prefix}.{key}" if prefix else key)
+        return lines
+    return [] if old == new else [f"{prefix}: {json.dumps(old)} -> {json.dumps(new)}"]
+
+
+class Run:
+    """One run directory, open for one writer (see the module docstring)."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: IO[str] | None) -> None:
+        self.path, self.manifest, self._lock = path, manifest, lock
+        self._files: dict[str, IO[bytes]] = {}
+        self._started = time.monotonic()
+        self.images = Images(path / "images")
+
+    @classmethod
+    def open(
+        cls, path: Path, verb: str, config: BaseModel, inputs: Mapping[str, Path] | None = None, **facts: Any
+    ) -> "Run":
+        """Make a run directory, or go on with it. Raises RunError for another verb, schema, config or input."""
+        path = Path(path)
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise RunError(f"{path} is being written by another process; wait for it, or choose another -o") from None
+        try:
+            return cls(path, cls._manifest(path, verb, config, inputs or {}, facts), lock)._announced()
+        except BaseException:
+            lock.close()
+            raise
+
+    @staticmethod
+    def _manifest(
+        path: Path, verb: str, config: BaseModel, inputs: Mapping[str, Path], facts: dict[str, Any]
+    ) -> dict[str, Any]:
+        wanted = {
+            "verb": verb,
+            "schema": SCHEMA,
+            "config": json.loads(config.model_dump_json()),
+            "inputs": {name: {"path": str(p), "sha256": file_hash(p)} for name, p in inputs.items()},
+        }
+        manifest_path = path / "run.json"
+        if manifest_path.exists():
+            manifest = _read_manifest(manifest_path)
+            _refuse_change(path, manifest, wanted)
+            return {**manifest, "status": "running"}
+        return {**wanted, **_origin(), "status": "running", "counts": {}, "wall_s": 0.0, **facts}
+
+    def _announced(self) -> "Run":
+        self._write_manifest()
+        return self
+
+    @classmethod
+    def read_only(cls, path: Path) -> "Run":
+        """A finished or running directory, for reading. Raises RunError when it is none."""
+        manifest_path = Path(path) / "run.json"
+        if not manifest_path.exists():
+            raise RunError(f"{path} is no run directory: it has no run.json")
+        return cls(Path(path), _read_manifest(manifest_path), None)
+
+    def file(self, noun: str) -> Path:
+        """Path of a noun's record file, `<noun>s.jsonl`."""
+        return self.path / ("trajectories.jsonl" if noun == "trajectory" else f"{noun}s.jsonl")
+
+    def append(self, noun: str, record: BaseModel) -> None:
+        """Append one record and flush it to the operating system."""
+        if self._lock is None:
+            raise RunError(f"{self.path} is open for reading only")
+        if noun not in self._files:
+            _drop_torn_line(self.file(noun))
+            self._files[noun] = self.file(noun).open("ab")
+        self._files[noun].write(dump(record))
+        self._files[noun].flush()
+
+    def read(self, noun: str, model: type[R]) -> list[R]:
+        """All whole records of a noun, in the order they were appended."""
+        return list(read_jsonl(self.file(noun), model))
+
+    def log(self, metrics: Mapping[str, Any]) -> None:
+        """Append one line to metrics.jsonl."""
+        if "metrics" not in self._files:
+            _drop_torn_line(self.path / "metrics.jsonl")
+            self._files["metrics"] = (self.path / "metrics.jsonl").open("ab")
+        self._files["metrics"].write(json.dumps(metrics).encode() + b"\n")
+        self._files["metrics"].flush()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All whole lines of metrics.jsonl."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """Write a small machine-made JSON file (summary.json, scores.json) in one piece."""
+        path = self.path / name
+        write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False, default=str).encode() + b"\n")
+        return path
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stage has said that nothing is owed any more."""
+        return bool(self.manifest.get("status") == "finished")
+
+    def finish(self, **counts: Any) -> None:
+        """Mark the run as whole, with its counts, and let go of it."""
+        self.manifest["status"] = "finished"
+        self.manifest["counts"] = {**self.manifest.get("counts", {}), **counts}
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the directory; what is owed stays owed."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+        if self._lock is not None:
+            self.manifest["wall_s"] = round(self.manifest.get("wall_s", 0.0) + time.monotonic() - self._started, 3)
+            self._write_manifest()
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write_manifest(self) -> None:
+        write_atomic(self.path / "run.json", json.dumps(self.manifest, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def _origin() -> dict[str, Any]:
+    from importlib import metadata
+
+    versions = {}
+    for package in ("torch", "transformers", "trl", "playwright", "pydantic"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "version": rmsweb.__version__,
+        "git": git_revision(),
+        "versions": versions,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"not a run manifest: {error}", path) from error
+    if manifest.get("schema") != SCHEMA:
+        raise RunError(
+            f"{path.parent} has record schema {manifest.get('schema')}, this rmsweb reads {SCHEMA}; "
+            f"use rmsweb {manifest.get('version', '?')} or collect again into another folder"
+        )
+    return manifest
+
+
+def _refuse_change(path: Path, manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if manifest["verb"] != wanted["verb"]:
+        raise RunError(f"{path} holds a run of `{manifest['verb']}`, not of `{wanted['verb']}`; choose another -o")
+    lines = difference(manifest["config"], wanted["config"])
+    hashes = [{name: item["sha256"] for name, item in m["inputs"].items()} for m in (manifest, wanted)]
+    lines += difference(hashes[0], hashes[1], "inputs")
+    if lines:
+        raise RunError(
+            f"{path} was started with other settings or inputs; go on with the old ones or choose another -o:\n  "
+            + "\n  ".join(lines)
+        )
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut what a kill left behind the last newline, so that the next record starts on a line of its own."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return
+        position = size
+        while position > 0:
+            start = max(0, position - (1 << 16))
+            file.seek(start)
+            found = file.read(position - start).rfind(b"\n")
+            if found >= 0:
+                file.truncate(start + found + 1)
+                return
+            position = start
+        file.truncate(0)

@@ -1,0 +1,91 @@
+"""Run directories: resume at any byte, refusal of change, one writer, content-addressed images."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from rmsweb.config import Config
+from rmsweb.errors import DataError, RunError
+from rmsweb.records import Verdict
+from rmsweb.store import Images, Run, read_jsonl
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 20
+
+
+def verdict(i: int) -> Verdict:
+    return Verdict(success=i % 2 == 0, judge="rules", reason=f"number {i} \u2603 \n line")
+
+
+def test_records_come_back_equal(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        for i in range(5):
+            run.append("verdict", verdict(i))
+        assert run.read("verdict", Verdict) == [verdict(i) for i in range(5)]
+    assert json.loads((tmp_path / "r/run.json").read_text())["config"]["seed"] == 0
+
+
+def test_a_cut_at_any_byte_loses_only_the_record_being_written(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        for i in range(4):
+            run.append("verdict", verdict(i))
+        path = run.file("verdict")
+    whole = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == 10]
+    for cut in [*random.Random(0).sample(range(len(whole) + 1), 60), 0, len(whole)]:
+        path.write_bytes(whole[:cut])
+        done = sum(end <= cut for end in ends)
+        with Run.open(tmp_path / "r", "collect", Config()) as run:
+            assert len(run.read("verdict", Verdict)) == done
+            for i in range(done, 4):
+                run.append("verdict", verdict(i))
+        assert path.read_bytes() == whole
+
+
+def test_a_changed_config_is_refused_and_shown(tmp_path: Path) -> None:
+    Run.open(tmp_path / "r", "collect", Config()).close()
+    with pytest.raises(RunError, match=r"seed: 0 -> 1"):
+        Run.open(tmp_path / "r", "collect", Config(seed=1))
+    with pytest.raises(RunError, match="holds a run of `collect`"):
+        Run.open(tmp_path / "r", "mine", Config())
+
+
+def test_a_changed_input_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("{}\n")
+    Run.open(tmp_path / "r", "sft", Config(), {"samples": source}).close()
+    source.write_text("{} \n")
+    with pytest.raises(RunError, match=r"inputs\.samples"):
+        Run.open(tmp_path / "r", "sft", Config(), {"samples": source})
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()), pytest.raises(RunError, match="another process"):
+        Run.open(tmp_path / "r", "collect", Config())
+
+
+def test_another_schema_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    Run.open(tmp_path / "r", "collect", Config()).close()
+    manifest = json.loads((tmp_path / "r/run.json").read_text())
+    (tmp_path / "r/run.json").write_text(json.dumps({**manifest, "schema": 99}))
+    with pytest.raises(RunError, match="record schema 99"):
+        Run.read_only(tmp_path / "r")
+
+
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text('{"success": true, "judge": "a"}\n{"success": 3}\n')
+    with pytest.raises(DataError, match=r"verdicts\.jsonl:2: not a Verdict"):
+        list(read_jsonl(path, Verdict))
+
+
+def test_images_are_stored_once_and_fall_back(tmp_path: Path) -> None:
+    first, second = Images(tmp_path / "a"), Images(tmp_path / "b", (Images(tmp_path / "a"),))
+    sha = first.put(PNG)
+    assert first.put(PNG) == sha and len(first) == 1
+    assert second[sha] == PNG and sha in second
+    with pytest.raises(DataError, match="is missing"):
+        second["0" * 64]
+    with pytest.raises(DataError, match="no PNG"):
+        first.put(b"GIF89a")
