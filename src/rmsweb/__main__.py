@@ -1,0 +1,5 @@
+"""`python -m rmsweb`."""
+
+from rmsweb.cli import main
+
+main()
