@@ -192,6 +192,8 @@ class Verdict(Record):
     """Step index of the first harmful step, where the judge names one."""
     unjudged: str = ""
     """Why it could not tell: no_verdict, refused, overflow, missing_evidence, truncated, infra."""
+    trajectory_id: str = ""
+    """Set in verdicts.jsonl: the trajectory that was judged. A later line of the same trajectory replaces an earlier."""
 
 
 class Outcome(StrEnum):
