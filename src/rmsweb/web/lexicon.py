@@ -22,7 +22,7 @@ THINGS: tuple[tuple[str, ...], ...] = (
 CONTROLS = tuple(
     "home search sort next prev help comment like liked confirm contact send add cart accept reject cancel "
     "follow following status save cases bookings guests filter post close move topic priority details members "
-    "join joined classes reply rules hide show more top new continue done go".split()
+    "join joined classes reply rules hide show more top new continue done go remove".split()
 )
 """Labels of links, buttons and fields."""
 
