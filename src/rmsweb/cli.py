@@ -1,0 +1,162 @@
+"""The command line: one verb, one stage. Few flags, frozen; a new knob is a config field.
+
+Errors that a user can act on are printed in one message and end with exit code 2. Stages are imported when their verb
+is used, so that `rmsweb --help` stays quick.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import rmsweb
+from rmsweb.errors import RmswebError
+
+app = typer.Typer(
+    name="rmsweb",
+    help="Train compact web agents that see screenshots and act in a real browser (RMSWeb, arXiv 2608.00335).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Recipe = Annotated[Path | None, typer.Option("-c", "--config", help="Recipe (TOML); see recipes/.")]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Run directory to make or to go on with.")]
+From = Annotated[list[str] | None, typer.Option("--from", help="Input: a run directory, or NAME=DIRECTORY.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: a.b=value.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"rmsweb {rmsweb.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """One thread for every numeric library: two make the tiny model nine times slower on a busy machine."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def _stage(verb: str, out: Path, recipe: Path | None, sources: list[str] | None, sets: list[str] | None, quiet: bool) -> None:
+    from rmsweb import stages
+    from rmsweb.config import load
+    from rmsweb.progress import progress
+
+    config = load(recipe, sets)
+    with progress(quiet) as show:
+        summary = stages.STAGES[verb](config, out, stages.inputs(sources or []), show)
+    if not quiet:
+        print(json.dumps(summary, indent=2, default=str))
+
+
+def _add(verb: str, help: str) -> None:
+    def command(
+        out: Out, config: Recipe = None, source: From = None, set: Set = None, quiet: Quiet = False
+    ) -> None:
+        _stage(verb, out, config, source, set, quiet)
+
+    app.command(verb, help=help)(command)
+
+
+_add("collect", "Part 1: attempt, judge, reflect, retry. Writes trajectories.")
+_add("samples", "Turn kept trajectories (--from COLLECT) into SFT data; guidance stripped, leaks scanned.")
+_add("sft", "Fine-tune the policy on samples (--from SAMPLES).")
+_add("mine", "Part 2: roll the policy out (--from SFT), find, label and fix critical states.")
+_add("rl", "Part 3: Salvage-DS on mined states (--from MINE --from SFT [--from SAMPLES]).")
+_add("eval", "Exam of any number of models on the same tasks (--from NAME=RUN ...).")
+_add("pretrain", "Make the tiny base model again from synthetic pages.")
+
+
+@app.command()
+def report(
+    source: From = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path("report.html"),
+) -> None:
+    """One HTML file with plots and example trajectories from any runs (--from RUN ...)."""
+    from rmsweb import stages
+
+    print(stages.report(stages.inputs(source or []), out))
+
+
+@app.command()
+def view(
+    run: Annotated[Path, typer.Argument(help="Run directory.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a folder to open offline; no server.")] = None,
+    port: Annotated[int, typer.Option(help="Port on loopback; 0 picks a free one.")] = 0,
+) -> None:
+    """Look at a run's trajectories step by step, in the browser."""
+    from rmsweb import view as viewer
+
+    viewer.show(run, out, port)
+
+
+@app.command()
+def demo(
+    out: Out = Path("runs/demo"), config: Recipe = None, set: Set = None, quiet: Quiet = False
+) -> None:
+    """The whole recipe on the embedded default, about ten minutes on two cores."""
+    from rmsweb import demo as recipe
+
+    recipe.main(out, config, set or [], quiet)
+
+
+@app.command()
+def parse(
+    profile: Annotated[str, typer.Option(help="Coordinate profile: qwen3vl, compact, absolute, percent.")] = "qwen3vl",
+    viewport: Annotated[str, typer.Option(help="CSS pixels of the screenshot, WIDTHxHEIGHT.")] = "1280x800",
+) -> None:
+    """One model reply on standard input -> one JSON object: how rmsweb reads it."""
+    from rmsweb.replies import parse_command
+
+    text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    value, code = parse_command(text, profile, viewport)
+    print(json.dumps(value, ensure_ascii=False))
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor(
+    config: Recipe = None,
+    set: Set = None,
+    probe: Annotated[bool, typer.Option("--probe", help="Only the tiny model's reading probe.")] = False,
+) -> None:
+    """Check this machine and endpoint: browser, fonts, model replies, picture limits."""
+    from rmsweb import stages
+    from rmsweb.config import load
+
+    raise typer.Exit(stages.doctor(load(config, set), probe))
+
+
+def main() -> None:
+    """Entry point of the `rmsweb` command."""
+    try:
+        code: Any = app(standalone_mode=False)
+    except RmswebError as error:
+        sys.stderr.write(f"rmsweb: {error}\n")
+        sys.exit(2)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("rmsweb: interrupted; the same command goes on from here\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        import click
+
+        if not isinstance(error, click.ClickException):
+            raise
+        error.show()
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,176 @@
+"""The whole recipe on the embedded default: what `make demo` runs.
+
+Owns the order of the stages and the demo's summary. Each stage is the same verb that a user can type, run as a process
+of its own, two at a time where they do not need each other (one mostly uses the browser, the other the learner). The
+same command goes on after a kill; every number in summary.json is read from the stages' own files.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import rmsweb
+from rmsweb.config import Config, load
+from rmsweb.errors import ConfigError, RmswebError
+from rmsweb.progress import Progress, progress
+from rmsweb.store import git_revision, write_atomic
+
+RECIPE = Path(rmsweb.__file__).parents[2] / "recipes" / "demo.toml"
+SLOTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One stage of the demo: its folder name, its verb and arguments, and what has to be there before."""
+
+    name: str
+    verb: str
+    sources: tuple[str, ...] = ()
+    sets: Callable[[Path], tuple[str, ...]] = lambda out: ()
+    after: tuple[str, ...] = ()
+
+
+def pieces() -> list[Piece]:
+    """The demo, in the order in which a single slot would run it."""
+    return [
+        Piece("collect", "collect", sets=lambda out: ("collect.arm=reflect",)),
+        Piece("samples", "samples", ("collect",), after=("collect",)),
+        Piece("sft", "sft", ("samples",), after=("samples",)),
+        # The control spends what the reflect arm spent, no more: equal cost in browser steps.
+        Piece("collect-plain", "collect", sets=_plain_budget, after=("collect",)),
+        Piece("mine", "mine", ("sft", "collect"), after=("sft",)),
+        Piece("sft_continued", "sft", ("samples", "start=sft"), sets=_continued_steps, after=("sft",)),
+        Piece("rl", "rl", ("mine", "sft", "samples"), after=("mine",)),
+        Piece("eval-sft", "eval", ("base=tiny", "sft=sft"), after=("sft", "mine")),
+        Piece(
+            "eval-rl",
+            "eval",
+            ("sft_continued=sft_continued", "rl=rl", "control=sft", "samples"),
+            after=("rl", "sft_continued", "eval-sft"),
+        ),
+    ]
+
+
+def main(out: Path, recipe: Path | None, sets: Sequence[str], quiet: bool) -> None:
+    """Run what is owed, write summary.json and report.html, print the table. Raises RmswebError when a stage fails."""
+    from rmsweb import stages
+    from rmsweb.bench.tables import demo_table
+
+    if recipe is None and not RECIPE.exists():
+        raise ConfigError(f"the demo's recipe is not at {RECIPE}; give it with -c recipes/demo.toml")
+    recipe = recipe or RECIPE
+    config = load(recipe, list(sets))
+    started = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    with progress(quiet) as show:
+        run_pieces(pieces(), out, recipe, sets, show)
+    spent = _spent(out, time.monotonic() - started)
+    summary = summarize(out, config, spent)
+    write_atomic(out / "summary.json", json.dumps(summary, indent=2, default=str).encode() + b"\n")
+    page = stages.report({piece.name: out / piece.name for piece in pieces()}, out / "report.html", summary)
+    if not quiet:
+        demo_table(summary)
+        print(f"report   {page}\nsummary  {out / 'summary.json'}\nwall     {spent:.0f} s")
+
+
+def run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[str], show: Progress) -> None:
+    """Run the pieces, `SLOTS` at a time, each when what it needs is there."""
+    waiting, done, running = list(plan), set[str](), dict[str, subprocess.Popen[str]]()
+    lock = threading.Lock()
+    readers: list[threading.Thread] = []
+    try:
+        while waiting or running:
+            for piece in [p for p in waiting if set(p.after) <= done][: SLOTS - len(running)]:
+                waiting.remove(piece)
+                running[piece.name] = child = _start(piece, out, recipe, sets)
+                reader = threading.Thread(target=_relay, args=(child.stdout, piece.name, show, lock), daemon=True)
+                reader.start()
+                readers.append(reader)
+            for name, child in list(running.items()):
+                if child.poll() is not None:
+                    del running[name]
+                    if child.returncode != 0:
+                        raise RmswebError(f"stage {name} failed (exit {child.returncode}); see {out / name}.log")
+                    done.add(name)
+            time.sleep(0.05)
+    finally:
+        for child in running.values():
+            child.terminate()
+        for child in running.values():
+            child.wait(timeout=30)
+        for reader in readers:
+            reader.join(timeout=5)
+
+
+def _start(piece: Piece, out: Path, recipe: Path, sets: Sequence[str]) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "rmsweb", piece.verb, "-c", str(recipe), "-o", str(out / piece.name)]
+    for item in (*sets, *piece.sets(out)):
+        command += ["--set", item]
+    for source in piece.sources:
+        name, equals, value = source.partition("=")
+        value = value if equals else name
+        where = value if value == "tiny" else str(out / value)
+        command += ["--from", f"{name}={where}"]
+    environment = {**os.environ, "RMSWEB_PROGRESS": "json", "RMSWEB_PARENT": str(os.getpid()), "OMP_NUM_THREADS": "1"}
+    with (out / f"{piece.name}.log").open("a") as log:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+
+
+def _relay(stream: "IO[str] | None", name: str, show: Progress, lock: threading.Lock) -> None:
+    """Hand a child's progress lines to the parent's bars; the child's summary is read from its folder instead."""
+    for line in stream or ():
+        if not line.startswith('{"progress"'):
+            continue
+        item = json.loads(line)
+        with lock:
+            show(name, item["done"], item["total"], item["remark"])
+
+
+def _plain_budget(out: Path) -> tuple[str, ...]:
+    spent = _read(out / "collect")["browser_steps"]
+    return ("collect.arm=plain", f"collect.browser_steps={spent}")
+
+
+def _continued_steps(out: Path) -> tuple[str, ...]:
+    return ("sft.continued=true",)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return value
+
+
+def _spent(out: Path, this_time: float) -> float:
+    """Wall seconds over all calls of this demo: what the report calls its wall time even after a resume."""
+    path = out / "wall.json"
+    total = this_time + (json.loads(path.read_text()) if path.exists() else 0.0)
+    write_atomic(path, json.dumps(total).encode())
+    return float(total)
+
+
+def summarize(out: Path, config: Config, wall_s: float) -> dict[str, Any]:
+    """The demo's summary (its keys are a contract, see docs/run-directory.md), read from the stages' files."""
+    from rmsweb.bench.heldout import heldout_summary
+
+    manifest = json.loads((out / "sft" / "run.json").read_text())
+    collect: Mapping[str, Any] = {"reflect": _read(out / "collect"), "plain": _read(out / "collect-plain")}
+    return {
+        "wall_s": round(wall_s, 1),
+        "collect": collect,
+        "samples": _read(out / "samples"),
+        "sft": _read(out / "sft"),
+        "mine": _read(out / "mine"),
+        "rl": _read(out / "rl"),
+        "gate": _read(out / "rl")["gate"],
+        "heldout": heldout_summary([out / "eval-sft", out / "eval-rl"], config),
+        "seed": config.seed,
+        "versions": {**manifest["versions"], "rmsweb": rmsweb.__version__, "git": git_revision()},
+        "observation": config.profile.observation,
+    }
