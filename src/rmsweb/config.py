@@ -252,8 +252,17 @@ class RLConfig(Section):
     clip_high: float = 0.28
     kl: float = 0.0
     length: Literal["constant", "token", "sequence"] = "constant"
-    rehearsal: int = 0
-    """SFT samples beside each update."""
+    """What divides a reply's summed loss: a constant (Dr.GRPO), all tokens of the batch (DAPO), its own length (GRPO)."""
+    length_constant: int | None = Field(default=None, ge=1)
+    """Tokens, for `constant`; None: the profile's max_new_tokens."""
+    rehearsal: int = Field(default=0, ge=0)
+    """SFT samples beside each update, in every method alike."""
+    rehearsal_weight: float = Field(default=1.0, ge=0)
+    """Of the mean rehearsal loss against the mean group loss."""
+    accumulation: int = Field(default=1, ge=1)
+    """Micro-batches an update is split into."""
+    save_steps: int = Field(default=8, ge=1)
+    """Updates between the checkpoints that a killed run goes on from."""
     shared_prefix: bool = True
     """One prompt pass per group, in sampling and in training."""
     use_vllm: bool = False
@@ -265,10 +274,26 @@ class RLConfig(Section):
 
 
 class EvalConfig(Section):
-    tasks: int = 200
-    controls: int = 50
-    bootstrap: int = 2000
-    max_steps: int | None = None
+    tasks: int = Field(default=200, ge=1)
+    """Held-out seeds of the trained templates. [reading] 200 paired tasks resolve about 6 points."""
+    template_tasks: int = Field(default=0, ge=0)
+    """Tasks of held-out templates, reported apart; 0: none."""
+    miniwob_tasks: int = Field(default=0, ge=0)
+    """Tasks of MiniWoB++; 0: none."""
+    controls: int = Field(default=50, ge=0)
+    """Tasks on which blank and swapped screenshots are tried; 0: none."""
+    runs: int = Field(default=1, ge=1)
+    """Repetitions of each task (with temperature > 0); tables and intervals nest them in tasks."""
+    bootstrap: int = Field(default=2000, ge=100)
+    """Resamples of every interval of a difference."""
+    max_steps: int | None = Field(default=None, ge=1)
+    """Replaces the tasks' own step limit."""
+    infra_retries: int = Field(default=2, ge=0)
+    """Times an episode is played again that the browser or the endpoint broke."""
+    prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """Model name -> money per million tokens read and written; empty: cost in tokens and steps only."""
+    prices_date: str = ""
+    """When the prices were looked up; printed beside every amount."""
 
 
 class Config(Section):
