@@ -177,6 +177,29 @@ class SFTConfig(Section):
     optimizer: OptimizerConfig = OptimizerConfig()
 
 
+class PretrainConfig(Section):
+    """The tiny base model (stands for what a real model brings from its pretraining)."""
+
+    vision_steps: int = Field(default=600, ge=1)
+    """Updates of the vision stage: dense reading of every cell."""
+    vision_batch: int = 32
+    grounding_steps: int = Field(default=3000, ge=1)
+    """Updates of the grounding stage: goal first, then the picture, then the reply."""
+    grounding_batch: int = 16
+    match_weight: float = 1.0
+    """Label at layer 1: does the goal name this element? Without it the circuit did not form (embedded study)."""
+    value_weight: float = 0.25
+    """Label at layer 2: the value beside this element."""
+    shift: int = Field(default=0, ge=0, le=8)
+    """Pages are moved by up to this many pixels, both ways down and right."""
+    vision_layers: int = Field(default=2, ge=1)
+    probe_pages: int = 400
+    """Fresh pages that the recorded reading accuracy is measured on."""
+    optimizer: OptimizerConfig = OptimizerConfig(
+        learning_rate=2e-3, warmup_steps=50, weight_decay=0.01, muon=True
+    )
+
+
 class MineConfig(Section):
     """Part 2."""
 
@@ -189,19 +212,42 @@ class MineConfig(Section):
         "mechanical",
         "instability",
     )
-    samples: int = 4
+    """flip is dear (browser steps for every fixed state) and left out."""
+    samples: int = Field(default=4, ge=2)
     """Replies drawn at a state to measure instability."""
-    states: int = 256
+    probe_states: int = Field(default=400, ge=0)
+    """Most states at which replies are drawn, those of failed trajectories first."""
+    agreement: float = Field(default=0.75, gt=0, le=1)
+    """Unstable: a smaller share of the replies agrees (with a reference, else among themselves). 1 is the strict
+    reading ('less than always'); it flags .92 of the states of a young policy and leaves nothing routine."""
+    first_error: Literal["rules", "chat"] = "rules"
+    labels: Literal["rules", "chat"] = "rules"
+    judge_model: ModelConfig = ModelConfig()
+    judge_calls: int = Field(default=3, ge=1)
+    """Calls of the chat judge for one first error."""
+    judge_agreement: float = Field(default=0.6, gt=0, le=1)
+    """Share of these calls that must name the same step."""
+    states: int = Field(default=256, ge=1)
     """States to keep, routine ones included."""
+    sampling: Literal["mined", "uniform"] = "mined"
+    """uniform: the control, the same number drawn from all verified states the policy visited."""
     routine_share: float = Field(default=0.5, ge=0, le=1)
     """Measured: 75 % hard states cost 14 points, natural proportion gained 13.5 (docs/method.md)."""
-    alpha: float = 0.5
-    beta: float = 1.0
-    floor: float = 0.02
-    cap: float = 0.4
+    alpha: float = Field(default=0.5, ge=0)
+    beta: float = Field(default=1.0, ge=0)
+    floor: float = Field(default=0.02, ge=0, le=1)
+    """Least share of the hard states that a mode gets, as far as it has states."""
+    cap: float = Field(default=0.4, gt=0, le=1)
     """Most states of one template or site, as a share."""
-    fix_attempts: int = 2
+    task_cap: int = Field(default=8, ge=1)
+    """Most states of one task."""
+    fix_attempts: int = Field(default=2, ge=0)
     """Teacher continuations tried from a replayed state."""
+    fix_steps: int | None = Field(default=None, ge=0)
+    """Stop asking the teacher when this many browser steps are spent, replays included."""
+    flip_attempts: int = Field(default=1, ge=1)
+    """Continuations by the policy after its action was replaced."""
+    infra_retries: int = Field(default=2, ge=0)
 
 
 class MatchConfig(Section):
@@ -252,7 +298,7 @@ class RLConfig(Section):
     clip_high: float = 0.28
     kl: float = 0.0
     length: Literal["constant", "token", "sequence"] = "constant"
-    """What divides a reply's summed loss: a constant (Dr.GRPO), all tokens of the batch (DAPO), its own length (GRPO)."""
+    """Divisor of a reply's summed loss: a constant (Dr.GRPO), all tokens of the batch (DAPO), its length (GRPO)."""
     length_constant: int | None = Field(default=None, ge=1)
     """Tokens, for `constant`; None: the profile's max_new_tokens."""
     rehearsal: int = Field(default=0, ge=0)
@@ -310,6 +356,7 @@ class Config(Section):
     collect: CollectConfig = CollectConfig()
     samples: SamplesConfig = SamplesConfig()
     sft: SFTConfig = SFTConfig()
+    pretrain: PretrainConfig = PretrainConfig()
     mine: MineConfig = MineConfig()
     rl: RLConfig = RLConfig()
     eval: EvalConfig = EvalConfig()

@@ -1,0 +1,176 @@
+"""From results to the numbers of an exam: scores.json, the summary, and what report and table show.
+
+Owns the shape of these values. Everything is computed from stored trajectories and verdicts, never from an earlier
+file of numbers; any number of exam runs can be read together, as long as they are alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rmsweb.bench import metrics
+from rmsweb.bench.controls import KINDS
+from rmsweb.bench.metrics import Label, Result
+from rmsweb.errors import DataError
+from rmsweb.records import Task, Trajectory, Verdict
+from rmsweb.store import Run
+
+
+def exam_of(task: Task) -> str:
+    """Name of the exam that a task belongs to: the split of the built-in sites, otherwise the suite."""
+    return task.split if task.suite == "sites" else task.suite
+
+
+def arm_of(trajectory: Trajectory) -> str:
+    """What stands before the task in a trajectory's id: the model of an exam, the arm of a collection; or empty."""
+    return trajectory.id.removesuffix(f"{trajectory.task.id}#{trajectory.attempt}").rstrip("/")
+
+
+def read_results(run: Run, label: Label = metrics.mode_by_stop) -> list[Result]:
+    """Rows of a run in the order in which they were first begun; a redone episode counts once, as its last try."""
+    verdicts = {v.trajectory_id: v for v in run.read("verdict", Verdict)}
+    rows: dict[str, Result] = {}
+    for t in run.read("trajectory", Trajectory):
+        rows[t.id] = metrics.result_of(arm_of(t) or t.policy, t, verdicts.get(t.id), label)
+    return list(rows.values())
+
+
+def gather(paths: Sequence[Path], label: Label = metrics.mode_by_stop) -> list[Result]:
+    """Rows of several exam runs. Raises DataError when two runs hold the same model on the same task."""
+    rows: dict[tuple[str, str, int], tuple[Path, Result]] = {}
+    for path in paths:
+        for row in read_results(Run.read_only(path), label):
+            key = (row.model, row.task.id, row.run)
+            if key in rows:
+                raise DataError(
+                    f"model {row.model} was examined on {row.task.id} here and in {rows[key][0]}; give one of them",
+                    path,
+                )
+            rows[key] = (path, row)
+    return [row for _, row in rows.values()]
+
+
+def models_of(results: Sequence[Result]) -> list[str]:
+    """Model names in order of appearance, without the control runs."""
+    names = dict.fromkeys(r.model for r in results)
+    return [name for name in names if not is_control(name)]
+
+
+def is_control(model: str) -> bool:
+    """Whether a name is that of a control run (`rl+blank`)."""
+    return any(model.endswith(f"+{kind}") for kind in KINDS)
+
+
+def exam_numbers(
+    results: Sequence[Result],
+    tasks: Sequence[Task] | None = None,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+    prices: Mapping[str, tuple[float, float]] | None = None,
+) -> dict[str, Any]:
+    """All numbers of one exam, JSON-ready. `tasks`: what was asked for (default: every task that anyone was given).
+
+    Raises DataError when verdicts of different judges are mixed.
+    """
+    tasks = list({r.task.id: r.task for r in results}.values()) if tasks is None else list(tasks)
+    _same_judge(results)
+    models = models_of(results)
+    of = {m: [r for r in results if r.model == m] for m in models}
+    name = exam_of(tasks[0]) if tasks else ""
+    return {
+        "n": len(tasks),
+        "dataset": metrics.dataset_hash(tasks),
+        "models": models,
+        "scores": {m: metrics.score(name, m, tasks, of[m]).model_dump(mode="json") for m in models},
+        "paired": {
+            f"{b}_vs_{a}": pair_numbers(results, b, a, resamples=resamples, seed=seed)
+            for i, a in enumerate(models)
+            for b in models[i + 1 :]
+        },
+        "cost": {m: metrics.cost(of[m], (prices or {}).get(m))._asdict() for m in models},
+        "curve": {m: metrics.step_budget_curve(of[m], len(tasks) * _runs(of[m])) for m in models},
+        "modes": {m: metrics.by_mode(of[m]) for m in models},
+        "claimed_not_done": {m: metrics.claim_gap(of[m]) for m in models},
+        "raw_reward_above_zero": {
+            m: sum((r.raw_reward or 0) > 0 for r in of[m])
+            for m in models
+            if any(r.raw_reward is not None for r in of[m])
+        },
+        "controls": control_numbers(results),
+        "tasks": {t.id: {m: [[r.success, r.steps] for r in of[m] if r.task.id == t.id] for m in models} for t in tasks},
+    }
+
+
+def pair_numbers(results: Sequence[Result], a: str, b: str, *, resamples: int = 2000, seed: int = 0) -> dict[str, Any]:
+    """Success `a - b` on both denominators with intervals, and steps on the tasks that both solved."""
+    every = metrics.paired_success(results, a, b, resamples=resamples, seed=seed)
+    judged = metrics.paired_success(results, a, b, judged_only=True, resamples=resamples, seed=seed)
+    steps = metrics.common_steps(results, a, b, resamples=resamples, seed=seed)
+    return {
+        "difference": every.difference,
+        "interval": list(every.interval),
+        "n": every.n,
+        "resolved": every.resolved,
+        "a_only": every.a_only,
+        "b_only": every.b_only,
+        "mcnemar_p": every.p,
+        "judged": {"difference": judged.difference, "interval": list(judged.interval), "n": judged.n},
+        "common_steps": {
+            "n": steps.n,
+            "a": steps.a,
+            "b": steps.b,
+            "difference": steps.difference,
+            "interval": list(steps.interval) if steps.interval else None,
+        },
+    }
+
+
+def control_numbers(results: Sequence[Result]) -> dict[str, Any]:
+    """kind -> model, success and interval on the control's tasks, beside the true pictures' where those were run."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(r.model for r in results if is_control(r.model)):
+        model, kind = name.rsplit("+", 1)
+        rows = [r for r in results if r.model == name]
+        tasks = [r.task for r in rows]
+        true = [r for r in results if r.model == model and r.task.id in {t.id for t in tasks}]
+        control = metrics.score(kind, name, tasks, rows)
+        entry = {"model": model, "n": control.n, "success": control.success, "interval": list(control.interval)}
+        entry["true_pictures"] = sum(bool(r.success) for r in true) / len(true) if true else None
+        found[kind if kind not in found else name] = entry
+    return found
+
+
+def heldout_summary(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a summary that other programs rely on: `n`, one entry a model, `paired`, `controls`."""
+    entries = {
+        m: {
+            "success": s["success"],
+            "interval": s["interval"],
+            "success_judged": s["success_judged"],
+            "interval_judged": s["interval_judged"],
+            "judged": s["judged"],
+            "steps_on_solved": s["steps_on_solved"],
+            "outcomes": s["outcomes"],
+            "tokens_per_task": numbers["cost"][m]["tokens_per_task"],
+            "steps_per_success": numbers["cost"][m]["steps_per_success"],
+        }
+        for m, s in numbers["scores"].items()
+    }
+    return {
+        "n": numbers["n"],
+        "dataset": numbers["dataset"],
+        **entries,
+        "paired": numbers["paired"],
+        "controls": numbers["controls"],
+    }
+
+
+def _same_judge(results: Sequence[Result]) -> None:
+    judges = sorted({r.judge for r in results if r.judge and r.success is not None})
+    if len(judges) > 1:
+        raise DataError(f"results of one exam were judged by {' and '.join(judges)}; judge them alike before comparing")
+
+
+def _runs(results: Sequence[Result]) -> int:
+    return 1 + max((r.run for r in results), default=0)

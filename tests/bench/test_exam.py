@@ -1,0 +1,169 @@
+"""The stage: same tasks for all, resume at any line, infra errors, controls, disjointness. No browser."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_world import NumberJudge, NumberSuite, Reader, number_task
+
+from rmsweb.bench import controls, exam, heldout, scores
+from rmsweb.bench.disjoint import training_tasks
+from rmsweb.config import Config, EvalConfig, SuiteConfig
+from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.records import TrainSample, Trajectory, Verdict
+from rmsweb.store import Images, Run
+
+CONFIG = Config(eval=EvalConfig(tasks=20, controls=6, bootstrap=200), suite=SuiteConfig())
+
+
+async def play(path: Path, models: dict[str, int], config: Config = CONFIG, **options: Any) -> tuple[Any, NumberSuite]:
+    """Examine readers that fail on `models[name]` of ten tasks."""
+    with Run.open(path, "eval", config) as run:
+        suite = NumberSuite(run.images, options.pop("breaks", None))
+        readers = {name: Reader(run.images, name, fails) for name, fails in models.items()}
+        papers = exam.exams(config, {"sites": suite}, {"sites": NumberJudge(suite)})  # type: ignore[dict-item]
+        summary = await exam.run(config, run, readers, papers, suite, **options)  # type: ignore[arg-type]
+    return summary, suite
+
+
+async def test_models_side_by_side_with_pairs_and_controls(tmp_path: Path) -> None:
+    summary, _ = await play(tmp_path / "r", {"base": 5, "sft": 2, "rl": 0})
+    held = summary["heldout"]
+    assert held["n"] == 20 and held["rl"]["success"] == 1.0 and held["sft"]["success"] == 0.8
+    assert held["rl"]["steps_on_solved"] == 2.0
+    pair = held["paired"]["rl_vs_base"]
+    assert pair["difference"] == 0.5 and pair["resolved"] and pair["a_only"] == 10 and pair["common_steps"]["n"] == 10
+    assert set(held["paired"]) == {"sft_vs_base", "rl_vs_base", "rl_vs_sft"}
+    for kind in ("blank", "swapped"):
+        control = held["controls"][kind]
+        assert (control["model"], control["n"], control["success"], control["true_pictures"]) == ("rl", 6, 0.0, 1.0)
+    written = json.loads((tmp_path / "r/scores.json").read_text())
+    assert written["exams"]["heldout"]["scores"]["sft"]["outcomes"] == {"failure": 4, "success": 16}
+    assert written["disjoint"]["heldout"]["training"] == 0
+
+
+async def test_a_cut_anywhere_is_made_good_and_gives_the_same_scores(tmp_path: Path) -> None:
+    models = {"sft": 3, "rl": 1}
+    await play(tmp_path / "whole", models)
+    whole = (tmp_path / "whole/scores.json").read_text()
+    lines = (tmp_path / "whole/trajectories.jsonl").read_bytes().splitlines(keepends=True)
+    verdicts = (tmp_path / "whole/verdicts.jsonl").read_bytes().splitlines(keepends=True)
+    for cut, judged in ((0, 0), (7, 6), (21, 21), (45, 44), (len(lines), len(lines) - 1)):
+        await play(path := tmp_path / f"cut{cut}", models)
+        (path / "trajectories.jsonl").write_bytes(b"".join(lines[:cut]) + (lines[cut][:9] if cut < len(lines) else b""))
+        (path / "verdicts.jsonl").write_bytes(b"".join(verdicts[:judged]))
+        _, suite = await play(path, models)
+        assert len(suite.begun) == len(lines) - cut
+        assert strip_wall((path / "scores.json").read_text()) == strip_wall(whole)
+        ids = [t.id for t in Run.read_only(path).read("trajectory", Trajectory)]
+        assert len(ids) == len(set(ids)) == len(lines)
+        assert len(Run.read_only(path).read("verdict", Verdict)) == len(lines)
+
+
+def strip_wall(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if "wall_s" not in line)
+
+
+async def test_infra_errors_are_played_again_and_never_judged(tmp_path: Path) -> None:
+    first, never = f"rl/{number_task(0).id}#0", f"rl/{number_task(1).id}#0"
+    summary, suite = await play(tmp_path / "r", {"rl": 0}, breaks={first: 1, never: 99})
+    assert suite.begun.count(first) == 2 and suite.begun.count(never) == 3
+    held = summary["heldout"]["rl"]
+    assert (held["success"], held["success_judged"], held["judged"]) == (0.95, 1.0, 19)
+    assert held["outcomes"] == {"infra_error": 1, "success": 19}
+    assert never not in {v.trajectory_id for v in Run.read_only(tmp_path / "r").read("verdict", Verdict)}
+    _, again = await play(tmp_path / "r", {"rl": 0})
+    assert again.begun == [never], "what the machine broke is still owed"
+
+
+async def test_a_model_that_never_ran_has_no_score(tmp_path: Path) -> None:
+    every = {f"rl/{number_task(i).id}#0": 99 for i in range(20)}
+    with pytest.raises(RunError, match=r"model rl: 0 of 20 episodes ran \(\{'infra_error': 20\}\)"):
+        await play(tmp_path / "r", {"rl": 0}, breaks=every)
+    assert not (tmp_path / "r/scores.json").exists()
+
+
+async def test_training_on_the_exam_is_refused_before_the_first_episode(tmp_path: Path) -> None:
+    for training, what in (
+        (number_task(3), "1 tasks"),
+        (number_task(4, "train").model_copy(update={"id": "other"}), "1 worlds"),
+    ):
+        with pytest.raises(ConfigError, match=f"shares {what}"):
+            await play(tmp_path / what, {"rl": 0}, training=[training])
+        assert not (tmp_path / what / "trajectories.jsonl").exists()
+    apart = [number_task(3, "train", seed=1).model_copy(update={"id": "other"})]
+    await play(tmp_path / "apart", {"rl": 0}, training=apart)
+    assert json.loads((tmp_path / "apart/scores.json").read_text())["disjoint"]["heldout"]["goals"] == 20
+
+
+def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
+    source = tmp_path / "samples"
+    suite = NumberSuite(Images(tmp_path / "images"))
+    with Run.open(source, "samples", Config()) as run:
+        for task in suite.tasks(SuiteConfig(count=3)):
+            run.append(
+                "sample",
+                TrainSample.model_validate(
+                    {
+                        "id": f"{task.id}#0@0",
+                        "task": task,
+                        "history": [],
+                        "now": {"image": "x", "url": ""},
+                        "decision": {},
+                    }
+                ),
+            )
+    Run.open(tmp_path / "sft", "sft", Config(), {"samples": source}).close()
+    Run.open(tmp_path / "rl", "rl", Config(), {"sft": tmp_path / "sft"}).close()
+    assert [t.seed for t in training_tasks([tmp_path / "rl"])] == [100, 101, 102]
+
+
+async def test_exams_of_several_runs_are_read_together(tmp_path: Path) -> None:
+    quiet = CONFIG.model_copy(update={"eval": EvalConfig(tasks=20, controls=0, bootstrap=200)})
+    await play(tmp_path / "a", {"base": 6, "sft": 2}, quiet)
+    await play(tmp_path / "b", {"rl": 1}, CONFIG)
+    both = heldout.heldout_summary([tmp_path / "a", tmp_path / "b"], CONFIG)
+    assert both["n"] == 20 and list(both["paired"]) == ["sft_vs_base", "rl_vs_base", "rl_vs_sft"]
+    assert both["controls"]["blank"]["success"] == 0.0
+    with pytest.raises(DataError, match="model base was examined on"):
+        scores.gather([tmp_path / "a", tmp_path / "a"])
+    assert heldout.heldout_summary([], CONFIG)["n"] == 0
+
+
+async def test_repeated_runs_are_nested_in_tasks(tmp_path: Path) -> None:
+    config = CONFIG.model_copy(update={"eval": EvalConfig(tasks=6, runs=2, controls=0, bootstrap=200)})
+    summary, suite = await play(tmp_path / "r", {"sft": 3, "rl": 0}, config)
+    assert len(suite.begun) == 24 and summary["heldout"]["paired"]["rl_vs_sft"]["n"] == 6
+    score = json.loads((tmp_path / "r/scores.json").read_text())["exams"]["heldout"]["scores"]["rl"]
+    assert score["n"] == 12 and score["success"] == 1.0
+
+
+def test_the_recipe_names_the_exams() -> None:
+    asked = exam.wanted(Config(eval=EvalConfig(tasks=7, template_tasks=5, miniwob_tasks=3)))
+    assert [(s.name, s.split, s.count) for s in asked] == [
+        ("sites", "heldout", 7), ("sites", "heldout_template", 5), ("miniwob", "exam", 3),
+    ]  # fmt: skip
+
+
+def test_a_blank_picture_is_a_whole_white_png(tmp_path: Path) -> None:
+    import io
+
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(controls.blank_png(320, 224)))
+    assert image.size == (320, 224) and image.getextrema() == (255, 255)
+
+
+def test_swaps_come_from_another_task_of_the_same_site_and_never_show_the_true_picture(tmp_path: Path) -> None:
+    from specimens import task, trajectory
+
+    images = Images(tmp_path / "images")
+    episodes = [trajectory(images, task(i), 3) for i in range(8)]
+    donors = controls.Donors(episodes)
+    for episode in episodes:
+        for step in episode.steps:
+            image = donors.pick(episode.task, step.index, step.before.image)
+            owner = next(e for e in episodes if image in [s.before.image for s in e.steps])
+            assert owner.task.site == episode.task.site and owner.task.id != episode.task.id
+    assert controls.Donors(episodes[:1]).pick(episodes[0].task, 0, "") is None

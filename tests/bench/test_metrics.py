@@ -1,0 +1,105 @@
+"""Denominators, outcomes, steps, yield and cost on small hand-made results."""
+
+from pathlib import Path
+
+import pytest
+from specimens import task, trajectory, verdict
+
+from rmsweb.bench import metrics
+from rmsweb.bench.metrics import Result
+from rmsweb.records import Outcome, Stop
+from rmsweb.store import Images
+
+
+def row(
+    images: Images, i: int, won: bool | None, steps: int = 3, model: str = "sft", run: int = 0, stop: Stop | None = None
+) -> Result:
+    t = trajectory(images, task(i), steps, model=model, success=bool(won), attempt=run, stop=stop)
+    return metrics.result_of(model, t, verdict(t, won))
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Images:
+    return Images(tmp_path / "images")
+
+
+def test_the_verdict_decides_and_the_stop_types_the_rest(images: Images) -> None:
+    t = trajectory(images, task(0), 2, stop=Stop.STEP_LIMIT)
+    assert metrics.outcome_of(t, verdict(t, True)) is Outcome.SUCCESS
+    assert metrics.outcome_of(t, verdict(t, False)) is Outcome.OVER_BUDGET
+    assert metrics.outcome_of(t, verdict(t, None)) is Outcome.JUDGE_FAILED
+    assert metrics.outcome_of(t, None) is Outcome.JUDGE_FAILED
+    for stop, outcome in (
+        (Stop.BLOCKED, Outcome.BLOCKED),
+        (Stop.MODEL_ERROR, Outcome.INFRA_ERROR),
+        (Stop.NO_PROGRESS, Outcome.FAILURE),
+        (Stop.INVALID_TASK, Outcome.INVALID_TASK),
+    ):
+        t = trajectory(images, task(0), 2, stop=stop)
+        assert metrics.outcome_of(t, verdict(t, False)) is outcome
+
+
+def test_unjudged_and_missing_count_over_all_tasks_and_not_over_judged_ones(images: Images) -> None:
+    tasks = [task(i) for i in range(10)]
+    rows = [row(images, 0, True), row(images, 1, True), row(images, 2, False), row(images, 3, None)]
+    rows.append(row(images, 4, False, stop=Stop.BROWSER_ERROR))
+    score = metrics.score("heldout", "sft", tasks, rows)
+    assert (score.n, score.successes, score.judged) == (10, 2, 3)
+    assert score.success == 0.2 and score.success_judged == pytest.approx(2 / 3)
+    assert score.outcomes == {"failure": 1, "infra_error": 1, "judge_failed": 1, "missing": 5, "success": 2}
+    assert score.by_template == {"add": (1, 2), "book": (0, 1), "comment": (0, 1), "price": (1, 1)}
+    assert score.dataset == metrics.dataset_hash(list(reversed(tasks)))
+
+
+def test_nothing_ran_has_no_rate_over_judged_tasks(images: Images) -> None:
+    score = metrics.score("heldout", "sft", [task(0)], [row(images, 0, False, stop=Stop.MODEL_ERROR)])
+    assert score.success_judged is None and score.interval_judged is None and score.judged == 0
+
+
+def test_pairs_use_only_shared_tasks_and_can_leave_unjudged_out(images: Images) -> None:
+    rows = [row(images, i, True, model="rl") for i in range(4)]
+    rows += [row(images, 0, None, model="sft"), row(images, 1, False, model="sft"), row(images, 2, True, model="sft")]
+    every = metrics.paired_success(rows, "rl", "sft")
+    assert (every.n, every.a_only, every.b_only) == (3, 2, 0) and every.difference == pytest.approx(2 / 3)
+    assert metrics.paired_success(rows, "rl", "sft", judged_only=True).n == 2
+
+
+def test_common_steps_do_not_reward_giving_up_on_long_tasks(images: Images) -> None:
+    rows = [
+        row(images, 0, True, 2, "a"),
+        row(images, 1, True, 6, "a"),
+        row(images, 0, True, 3, "b"),
+        row(images, 1, False, 8, "b"),
+    ]
+    own = {m: metrics.mean([r.steps for r in rows if r.model == m and r.success]) for m in "ab"}
+    common = metrics.common_steps(rows, "a", "b")
+    assert own == {"a": 4, "b": 3} and (common.n, common.a, common.b, common.difference) == (1, 2, 3, -1)
+    assert metrics.common_steps(rows[:2], "a", "b").n == 0
+
+
+def test_yield_counts_tasks_within_attempts_and_keeps_the_shortest(images: Images) -> None:
+    rows = [row(images, 0, True, 5), row(images, 1, False, 6), row(images, 2, False, 6)]
+    rows += [row(images, 0, True, 3, run=1), row(images, 1, True, 4, run=1), row(images, 2, False, 6, run=1)]
+    first, second = metrics.yield_at(rows)
+    assert (first.rate, first.steps_of_kept, first.browser_steps) == (pytest.approx(1 / 3), 5, 17)
+    assert (second.rate, second.steps_of_kept, second.browser_steps) == (pytest.approx(2 / 3), 3.5, 30)
+
+
+def test_step_budget_curve_ends_at_the_success_rate(images: Images) -> None:
+    rows = [row(images, 0, True, 2), row(images, 1, True, 4), row(images, 2, False, 5)]
+    curve = metrics.step_budget_curve(rows, 4)
+    assert curve == [(1, 0.0), (2, 0.25), (3, 0.25), (4, 0.5), (5, 0.5)]
+
+
+def test_cost_counts_failures_too_and_zero_means_not_recorded(images: Images) -> None:
+    rows = [row(images, 0, True, 2), row(images, 1, False, 4)]
+    cost = metrics.cost(rows, price=(1.0, 10.0))
+    assert (cost.steps_per_task, cost.steps_per_success, cost.tokens_per_success) == (3, 6, 720)
+    assert cost.money_per_success == pytest.approx((600 * 1 + 120 * 10) / 1e6)
+    assert metrics.cost(rows).money_per_task is None and metrics.cost([]).steps_per_task is None
+
+
+def test_claims_and_modes(images: Images) -> None:
+    rows = [row(images, 0, True), row(images, 1, False), row(images, 2, False, stop=Stop.STEP_LIMIT)]
+    assert metrics.claim_gap(rows) == 1
+    assert metrics.by_mode(rows) == {"step_limit": 1, "wrong_or_early_end": 1}
