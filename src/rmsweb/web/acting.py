@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from typing import NamedTuple
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import quote_plus
 
 from playwright.async_api import Error, Page
 
@@ -47,8 +47,10 @@ from rmsweb.web.watch import Watch
 TYPED_KEY_BY_KEY = 200
 """Longer texts, and texts with line breaks, are put in at once: Enter would submit a form half-way."""
 FILE_ENDINGS = frozenset(
-    ("html", "htm", "php", "asp", "aspx", "jsp", "pdf", "txt", "csv", "doc", "docx", "xls", "xlsx", "xml", "json")
-    + ("jpg", "jpeg", "png", "gif", "svg", "webp", "js", "css", "zip", "md", "py")
+    {
+        *("html", "htm", "php", "asp", "aspx", "jsp", "pdf", "txt", "csv", "doc", "docx", "xls", "xlsx", "xml", "json"),
+        *("jpg", "jpeg", "png", "gif", "svg", "webp", "js", "css", "zip", "md", "py"),
+    }
 )
 """A bare `checkout.html` is a file, whatever top-level domains exist."""
 SCROLL_POLL_S, SCROLL_WAIT_S = 0.016, 0.15
@@ -312,13 +314,3 @@ def _is_host(host: str, *, bare: bool) -> bool:
     if len(labels) < 2 or not all(labels) or not labels[-1].isalpha() or len(labels[-1]) < 2:
         return False
     return not (bare and labels[-1].lower() in FILE_ENDINGS)
-
-
-def host_of(url: str) -> str:
-    """`host:port` of an address, the port always there; empty where there is none."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443, "ws": 80, "wss": 443}.get(parts.scheme)
-    except ValueError:
-        return ""
-    return f"{parts.hostname}:{port}" if parts.hostname else ""

@@ -154,7 +154,7 @@ class ChromiumPool:
         from rmsweb.web.network import Gate
         from rmsweb.web.page import ChromiumPage
 
-        gate = Gate()
+        gate = await Gate.open(self.config, own_hosts)
         try:
             context = await asyncio.wait_for(
                 slot.browser.new_context(
@@ -164,12 +164,14 @@ class ChromiumPool:
                     timezone_id="UTC",
                     reduced_motion="reduce",
                     service_workers="block",
+                    proxy=gate.settings(),
                     storage_state=self.config.storage_state or None,
                 ),
                 self.config.action_timeout_s,
             )
             await context.add_init_script(observe.INIT_SCRIPT)
         except (Error, TimeoutError) as error:
+            await gate.close()
             slot.retiring = True
             await self._retire(slot)
             raise BrowserError(

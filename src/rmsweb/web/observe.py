@@ -214,7 +214,8 @@ def one_color(png: bytes, viewport: Viewport) -> bool:
     from PIL import Image
 
     with Image.open(io.BytesIO(png)) as picture:
-        return all(low == high for low, high in picture.convert("RGB").getextrema())
+        colors = picture.convert("RGB").getcolors(1)
+    return colors is not None
 
 
 async def title(page: Page) -> str:

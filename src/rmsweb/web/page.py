@@ -116,7 +116,6 @@ class ChromiumPage:
         before = self._before if self._before is not None else await self._observe()
         watch = self._watch
         watch.begin()
-        self._gate.begin()
         done, error = Done(), ""
         limit = self._config.action_timeout_s
         if isinstance(action, Goto | WebSearch):
