@@ -1,0 +1,63 @@
+"""How numbers are said: percentages, intervals, and an honest sentence for a difference. Pure.
+
+A difference whose interval contains zero is said to be unresolved, whatever its sign.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MINUS = "\u2212"
+DASH = "\u2013"
+NONE = "\u2014"
+"""Stands where nothing was measured."""
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A plain number with a real minus sign."""
+    return NONE if value is None else f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def percent(rate: float | None, digits: int = 1) -> str:
+    """0.955 -> `95.5 %`."""
+    return NONE if rate is None else f"{100 * rate:.{digits}f} %"
+
+
+def between(interval: Sequence[float] | None, digits: int = 1) -> str:
+    """(0.9, 0.97) -> `90.0\u201397.0`, in percent."""
+    return NONE if interval is None else f"{100 * interval[0]:.{digits}f}{DASH}{100 * interval[1]:.{digits}f}"
+
+
+def signed(points: float | None, digits: int = 1, scale: float = 100.0) -> str:
+    """0.045 -> `+4.5`; the sign is always there."""
+    return NONE if points is None else f"{scale * points:+.{digits}f}".replace("-", MINUS)
+
+
+def signed_interval(interval: Sequence[float] | None, digits: int = 1, scale: float = 100.0) -> str:
+    """(-0.01, 0.1) -> `[\u22121.0, +10.0]`."""
+    if interval is None:
+        return NONE
+    return f"[{signed(interval[0], digits, scale)}, {signed(interval[1], digits, scale)}]"
+
+
+def verdict(pair: Mapping[str, Any], a: str, b: str) -> str:
+    """One sentence of what a paired difference says."""
+    if not pair["n"]:
+        return f"{a} and {b} share no task."
+    low, high = pair["interval"]
+    if pair.get("a_only", 1) == pair.get("b_only", 1) == 0:
+        return f"No difference seen: {a} and {b} agree on all {pair['n']} tasks."
+    if low <= 0 <= high:
+        reach = 100 * max(abs(low), abs(high))
+        return f"No difference resolved between {a} and {b} (up to {reach:.1f} points either way remain possible)."
+    better, worse = (a, b) if low > 0 else (b, a)
+    small, large = sorted(100 * abs(x) for x in (low, high))
+    return f"{better} solves more than {worse}: by {small:.1f} to {large:.1f} points."
+
+
+def named_pair(key: str, models: Sequence[str]) -> tuple[str, str]:
+    """`rl_vs_sft` -> (rl, sft); model names may contain `_vs_` themselves."""
+    for a in models:
+        if key.startswith(f"{a}_vs_") and key[len(a) + 4 :] in models:
+            return a, key[len(a) + 4 :]
+    a, _, b = key.partition("_vs_")
+    return a, b
