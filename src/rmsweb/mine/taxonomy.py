@@ -1,4 +1,4 @@
-"""The failure taxonomy: reads `taxonomy.toml`, the one versioned list of modes. Owns no rule of how a mode is recognised."""
+"""The failure taxonomy: reads `taxonomy.toml`, the one versioned list of modes. How one is recognised is label.py's."""
 
 import tomllib
 from collections.abc import Mapping

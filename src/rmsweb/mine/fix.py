@@ -1,0 +1,156 @@
+"""A verified right action for each critical state.
+
+Cheap ones first: what a success of the same task did at the same state (align.Successes). Else the teacher goes on
+from the state itself, restored by replay and checked to be the same; a continuation that passes its verdict gives
+references for its state and for every state along it. A state for which all tries fail keeps no reference and is never
+trained on.
+
+Owns the plan, which is a pure function of what is known so far: after a kill the same jobs come out again.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rmsweb.actions import ENDING
+from rmsweb.mine.align import Successes, look, state_keys
+from rmsweb.mine.locate import Mark, wrong_act
+from rmsweb.records import Decision, Stop, Trajectory, Verdict
+from rmsweb.rollout import trajectory_id
+
+ORDER = ("first_error", "divergence", "mechanical", "instability")
+"""Which finding is tried first when a trajectory has several."""
+CHUNK = 16
+"""Jobs between two looks at the budget."""
+
+
+@dataclass(slots=True, frozen=True)
+class Located:
+    """A judged rollout of the policy and what the detectors found in it."""
+
+    trajectory: Trajectory
+    verdict: Verdict
+    marks: tuple[Mark, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Continuation:
+    """One try: replay `trajectory` up to before `step`, then let another policy act."""
+
+    trajectory: Trajectory
+    step: int
+    attempt: int
+    arm: str
+    prefix: tuple[Decision, ...]
+    own: int
+    """Items of the prefix that are the trajectory's own; the recorded state lies behind them."""
+
+    @property
+    def id(self) -> str:
+        return trajectory_id(self.trajectory.task, self.attempt, self.arm)
+
+    @property
+    def expect(self) -> tuple[str, ...]:
+        """The picture of the recorded state; those on the way may differ (a counter, an advertisement)."""
+        return ("",) * self.own + (self.trajectory.steps[self.step].before.image,)
+
+
+def continuation(trajectory: Trajectory, step: int, attempt: int, kind: str = "fix") -> Continuation:
+    """The job of one try; `kind` and the place make its arm, so that ids never collide with rollouts."""
+    before = (s.decision for s in trajectory.steps[:step])
+    prefix = tuple(d for d in before if d.action is not None and not isinstance(d.action, ENDING))
+    return Continuation(trajectory, step, attempt, f"{kind}-{trajectory.attempt}-{step}", prefix, len(prefix))
+
+
+def steps_to_fix(located: Located) -> list[int]:
+    """Located steps in the order in which they are worth a try: those behind a wrong act, hard to undo, come last."""
+    steps = located.trajectory.steps
+    acted = next((step.index for step in steps if wrong_act(step)), len(steps))
+
+    def worth(mark: Mark) -> tuple[bool, int, int]:
+        if mark.detector not in ORDER:
+            return False, len(ORDER), 0
+        return mark.step > acted, ORDER.index(mark.detector), mark.step
+
+    return list(dict.fromkeys(mark.step for mark in sorted(located.marks, key=worth) if mark.step < len(steps)))
+
+
+def next_round(
+    failed: Iterable[Located], known: Successes, tried: Mapping[tuple[str, str], int], attempts: int
+) -> list[Continuation]:
+    """At most one job for a trajectory and for a state; none where a reference is known or all tries were made."""
+    jobs: list[Continuation] = []
+    taken: set[tuple[str, str]] = set()
+    for located in failed:
+        trajectory = located.trajectory
+        keys = state_keys(trajectory.steps)
+        for step in steps_to_fix(located):
+            place = (trajectory.task.id, keys[step])
+            if place in taken or known.at(*place):
+                continue
+            if tried.get(place, 0) < attempts:
+                taken.add(place)
+                jobs.append(continuation(trajectory, step, tried.get(place, 0)))
+                break
+    return jobs
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the teacher was asked for and what came of it."""
+
+    episodes: int = 0
+    successes: int = 0
+    browser_steps: int = 0
+    """Replayed steps included."""
+    other_state: int = 0
+    """Replays that ended in another state than the recorded one."""
+
+
+async def fix(
+    failed: Sequence[Located],
+    known: Successes,
+    play: Callable[[Sequence[Continuation]], Awaitable[Mapping[str, tuple[Trajectory, Verdict]]]],
+    attempts: int,
+    budget: int | None = None,
+) -> Spent:
+    """Rounds of teacher continuations until nothing is owed or `budget` browser steps are spent; `known` learns.
+
+    `play` carries jobs out (or finds them done before) and gives each id its trajectory and verdict.
+    """
+    spent = Spent()
+    tried: dict[tuple[str, str], int] = {}
+    while jobs := next_round(failed, known, tried, attempts):
+        for start in range(0, len(jobs), CHUNK):
+            if budget is not None and spent.browser_steps >= budget:
+                return spent
+            chunk = jobs[start : start + CHUNK]
+            done = await play(chunk)
+            for job in chunk:
+                place = (job.trajectory.task.id, state_keys(job.trajectory.steps)[job.step])
+                tried[place] = tried.get(place, 0) + 1
+                trajectory, verdict = done[job.id]
+                _learn(job, trajectory, verdict, known, spent)
+                if not restored(job, trajectory):
+                    tried[place] = attempts
+    return spent
+
+
+def restored(job: Continuation, trajectory: Trajectory) -> bool:
+    """Whether the replay reached the recorded state (same address, tab and picture)."""
+    start = job.own
+    wanted = look(job.trajectory.steps[job.step].before)
+    if start < len(trajectory.steps):
+        return look(trajectory.steps[start].before) == wanted
+    if trajectory.stop is Stop.BROWSER_ERROR and "replay" in trajectory.detail:
+        return False
+    return bool(trajectory.steps) and look(trajectory.steps[-1].after) == wanted
+
+
+def _learn(job: Continuation, trajectory: Trajectory, verdict: Verdict, known: Successes, spent: Spent) -> None:
+    spent.episodes += 1
+    spent.browser_steps += len(trajectory.steps)
+    if not restored(job, trajectory):
+        spent.other_state += 1
+    elif verdict.success:
+        spent.successes += 1
+        known.add(trajectory, "teacher", start=job.own)
