@@ -48,7 +48,9 @@ def imports(path: Path) -> list[tuple[str, bool]]:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "rmsweb" else [node.module]
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "rmsweb" else [node.module]
+            )
             found += [(name, id(node) in top) for name in names]
         elif isinstance(node, ast.Import):
             found += [(alias.name, id(node) in top) for alias in node.names]

@@ -48,7 +48,9 @@ def root(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
-def _stage(verb: str, out: Path, recipe: Path | None, sources: list[str] | None, sets: list[str] | None, quiet: bool) -> None:
+def _stage(
+    verb: str, out: Path, recipe: Path | None, sources: list[str] | None, sets: list[str] | None, quiet: bool
+) -> None:
     from rmsweb import stages
     from rmsweb.config import load
     from rmsweb.progress import progress
@@ -61,9 +63,7 @@ def _stage(verb: str, out: Path, recipe: Path | None, sources: list[str] | None,
 
 
 def _add(verb: str, help: str) -> None:
-    def command(
-        out: Out, config: Recipe = None, source: From = None, set: Set = None, quiet: Quiet = False
-    ) -> None:
+    def command(out: Out, config: Recipe = None, source: From = None, set: Set = None, quiet: Quiet = False) -> None:
         _stage(verb, out, config, source, set, quiet)
 
     app.command(verb, help=help)(command)
@@ -102,9 +102,7 @@ def view(
 
 
 @app.command()
-def demo(
-    out: Out = Path("runs/demo"), config: Recipe = None, set: Set = None, quiet: Quiet = False
-) -> None:
+def demo(out: Out = Path("runs/demo"), config: Recipe = None, set: Set = None, quiet: Quiet = False) -> None:
     """The whole recipe on the embedded default, about ten minutes on two cores."""
     from rmsweb import demo as recipe
 

@@ -46,7 +46,7 @@ def pieces() -> list[Piece]:
         # The control spends what the reflect arm spent, no more: equal cost in browser steps.
         Piece("collect-plain", "collect", sets=_plain_budget, after=("collect",)),
         Piece("mine", "mine", ("sft", "collect"), after=("sft",)),
-        Piece("sft_continued", "sft", ("samples", "start=sft"), sets=_continued_steps, after=("sft",)),
+        Piece("sft_continued", "sft", ("samples", "start=sft"), after=("sft",)),
         Piece("rl", "rl", ("mine", "sft", "samples"), after=("mine",)),
         Piece("eval-sft", "eval", ("base=tiny", "sft=sft"), after=("sft", "mine")),
         Piece(
@@ -136,10 +136,6 @@ def _relay(stream: "IO[str] | None", name: str, show: Progress, lock: threading.
 def _plain_budget(out: Path) -> tuple[str, ...]:
     spent = _read(out / "collect")["browser_steps"]
     return ("collect.arm=plain", f"collect.browser_steps={spent}")
-
-
-def _continued_steps(out: Path) -> tuple[str, ...]:
-    return ("sft.continued=true",)
 
 
 def _read(folder: Path) -> dict[str, Any]:

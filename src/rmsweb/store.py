@@ -146,6 +146,8 @@ class Run:
         self._files: dict[str, IO[bytes]] = {}
         self._started = time.monotonic()
         self.images = Images(path / "images")
+        self.finished_before = False
+        """It owed nothing any more when it was opened."""
 
     @classmethod
     def open(
@@ -161,7 +163,11 @@ class Run:
             lock.close()
             raise RunError(f"{path} is being written by another process; wait for it, or choose another -o") from None
         try:
-            return cls(path, cls._manifest(path, verb, config, inputs or {}, facts), lock)._announced()
+            run = cls(path, cls._manifest(path, verb, config, inputs or {}, facts), lock)
+            run.finished_before = run.finished
+            run.manifest["status"] = "running"
+            run._write_manifest()
+            return run
         except BaseException:
             lock.close()
             raise
@@ -180,12 +186,8 @@ class Run:
         if manifest_path.exists():
             manifest = _read_manifest(manifest_path)
             _refuse_change(path, manifest, wanted)
-            return {**manifest, "status": "running"}
+            return manifest
         return {**wanted, **_origin(), "status": "running", "counts": {}, "wall_s": 0.0, **facts}
-
-    def _announced(self) -> "Run":
-        self._write_manifest()
-        return self
 
     @classmethod
     def read_only(cls, path: Path) -> "Run":

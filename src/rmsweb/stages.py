@@ -1,0 +1,285 @@
+"""Verb -> stage: builds the parts of a recipe, opens the run directory, runs the stage.
+
+A stage's inputs are run directories, named on the command line (`--from NAME=DIRECTORY`; without a name, by the verb
+that made them). Every stage leaves summary.json and returns it.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rmsweb import parts
+from rmsweb.config import Config
+from rmsweb.errors import ConfigError
+from rmsweb.progress import Progress
+from rmsweb.records import CriticalState, Task, TrainSample, Trajectory, Verdict
+from rmsweb.store import Images, Run
+
+Inputs = Mapping[str, Path]
+
+
+def inputs(sources: Sequence[str]) -> dict[str, Path]:
+    """`--from` values by name. Raises ConfigError for a name given twice, RunError for a folder that is no run."""
+    found: dict[str, Path] = {}
+    for source in sources:
+        name, equals, where = source.partition("=")
+        path = Path(where if equals else source)
+        if not equals:
+            name = str(Run.read_only(path).manifest["verb"])
+        if name in found:
+            raise ConfigError(f"--from: {name} is given twice ({found[name]} and {path}); write NAME={path}")
+        found[name] = path
+    return found
+
+
+def _need(given: Inputs, name: str, verb: str) -> Path:
+    if name not in given:
+        raise ConfigError(f"`rmsweb {verb}` needs --from {name.upper()}: a run directory made by `rmsweb {name}`")
+    return given[name]
+
+
+def _with_pictures(run: Run, sources: Sequence[Path]) -> None:
+    """Let a run find the pictures of the runs it was made from."""
+    run.images = Images(run.images.folder, tuple(Run.read_only(path).images for path in sources))
+
+
+def _open(out: Path, verb: str, config: Config, given: Inputs) -> Run:
+    files = {name: _records(path) for name, path in given.items() if str(path) not in ("tiny", "explorer")}
+    return Run.open(out, verb, config, files)
+
+
+def _records(path: Path) -> Path:
+    """What of an input is hashed: its weights where it has some, else its record files."""
+    weights = sorted((path / "checkpoint").glob("*.safetensors"))
+    return weights[0] if len(weights) == 1 else path
+
+
+def _finished(run: Run) -> dict[str, Any] | None:
+    """Summary of a run that owes nothing any more."""
+    path = run.path / "summary.json"
+    if not (run.finished_before and path.exists()):
+        return None
+    run.finish()
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return value
+
+
+def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """Part 1: attempts of `collect.policy` on the suite's tasks."""
+    from rmsweb.reflect import collect as stage
+
+    with _open(out, "collect", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+        suite = parts.build_suite(config.suite, config)
+        work = stage.Parts(
+            parts.build_policy(config.collect.policy, config, run.images),
+            suite,
+            parts.build_browser(config, run),
+            parts.build_judge(suite, config, run.images),
+            parts.build_reflector(config, run.images),
+        )
+        summary = asyncio.run(stage.run(config, run, work, show))
+        run.finish(trajectories=len(run.read("trajectory", Trajectory)))
+        return summary
+
+
+def samples(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """Kept trajectories of the collect runs as SFT data."""
+    from rmsweb.reflect import samples as stage
+
+    if not given:
+        _need(given, "collect", "samples")
+    with _open(out, "samples", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+        sources = [Run.read_only(path) for path in given.values()]
+        summary = stage.run(config, run, sources)
+        made = run.read("sample", TrainSample)
+        _adopt(run, sources, made)
+        show("samples", len(made), len(made))
+        run.finish(samples=len(made))
+        return summary
+
+
+def _adopt(run: Run, sources: Sequence[Run], made: Sequence[TrainSample]) -> None:
+    """Copy the pictures of the samples, so that the folder is whole by itself."""
+    for sample in made:
+        for sha in {sample.now.image, *(step.before.image for step in sample.history)}:
+            holder = next((source.images for source in sources if sha in source.images), None)
+            if sha not in run.images and holder is not None:
+                run.images.put(holder[sha])
+
+
+def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """Imitate the samples; `--from start=RUN` goes on from that checkpoint for as many updates as RL makes."""
+    from rmsweb.train import sft as stage
+
+    source = _need(given, "samples", "sft")
+    with _open(out, "sft", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+        data = Run.read_only(source)
+        start = given.get("start")
+        trained = stage.continued(config) if start else config
+        checkpoint = stage.run(
+            trained,
+            run,
+            data.read("sample", TrainSample),
+            data.images,
+            parts.checkpoint_of(start or Path(config.policy.path or "tiny")),
+            progress=lambda step, steps, _: show("sft", step, steps),
+        )
+        summary = {"checkpoint": str(checkpoint), **run.manifest["counts"]}
+        run.write_json("summary.json", summary)
+        return summary
+
+
+def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """Part 2: roll the fine-tuned policy out and find the states to train on."""
+    from rmsweb.bench.exam import wanted
+    from rmsweb.mine import stage
+    from rmsweb.mine.play import Parts
+
+    source = _need(given, "sft", "mine")
+    with _open(out, "mine", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+        siblings: list[stage.Judged] = []
+        if "collect" in given:
+            _with_pictures(run, [given["collect"]])
+            siblings = [stage.Judged(*pair) for pair in judged(Run.read_only(given["collect"]))]
+        suite = parts.build_suite(config.suite, config)
+        policy = parts.named_model(source, config, config.mine.temperature)
+        work = Parts(
+            parts.build_policy(policy, config, run.images),
+            parts.build_policy(config.collect.policy, config, run.images),
+            suite,
+            parts.build_browser(config, run),
+            parts.build_judge(suite, config, run.images),
+        )
+        mining = config.model_copy(update={"suite": mining_suite(config)})
+        tests = [task for asked in wanted(config) for task in parts.build_suite(asked, config).tasks(asked)]
+        summary = asyncio.run(stage.run(mining, run, work, show, siblings=siblings, test_tasks=tests))
+        run.finish(states=len(run.read("state", CriticalState)))
+        return summary
+
+
+def mining_suite(config: Config) -> Any:
+    """Fresh training tasks: those right behind the ones that were collected on."""
+    suite = config.suite
+    count = config.mine.tasks or suite.count
+    return suite.model_copy(update={"offset": suite.offset + suite.count, "count": count})
+
+
+def judged(run: Run) -> list[tuple[Trajectory, Verdict]]:
+    """Trajectories of a run with their latest verdicts; those without one are left out."""
+    verdicts = {verdict.trajectory_id: verdict for verdict in run.read("verdict", Verdict)}
+    return [(t, verdicts[t.id]) for t in run.read("trajectory", Trajectory) if t.id in verdicts]
+
+
+def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """Part 3: offline step-level RL on the mined states."""
+    from rmsweb.salvage import stage
+
+    source, start = _need(given, "mine", "rl"), _need(given, "sft", "rl")
+    with _open(out, "rl", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+        states, rehearsal = Run.read_only(source), given.get("samples")
+        _with_pictures(run, [path for name, path in given.items() if name != "sft"])
+        summary = stage.run(
+            config,
+            run,
+            states.read("state", CriticalState),
+            Run.read_only(rehearsal).read("sample", TrainSample) if rehearsal else [],
+            parts.checkpoint_of(start),
+            progress=lambda step, steps, _: show("rl", step, steps),
+        )
+        return summary
+
+
+def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """The exam: every `--from NAME=MODEL` on the same held-out tasks; `control=MODEL` also without its screenshots."""
+    from rmsweb.bench import exam as stage
+
+    data = ("samples", "collect", "mine", "control")
+    named = {name: path for name, path in given.items() if name not in data}
+    if not named:
+        raise ConfigError("`rmsweb eval` needs models: --from NAME=RUN (a run of sft or rl, a checkpoint, or `tiny`)")
+    with _open(out, "eval", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+
+        def policy(where: Path) -> Any:
+            return parts.build_policy(parts.named_model(where, config, config.policy.temperature), config, run.images)
+
+        suites = {asked.name: parts.build_suite(asked, config) for asked in stage.wanted(config)}
+        judges = {name: parts.build_judge(suite, config, run.images) for name, suite in suites.items()}
+        exams = stage.exams(config, suites, judges)
+        controls = {Path(given["control"]).name: policy(given["control"])} if "control" in given else {}
+
+        async def play() -> dict[str, Any]:
+            async with parts.build_browser(config, run) as browser:
+                return await stage.run(
+                    config, run, {name: policy(path) for name, path in named.items()}, exams, browser,
+                    controls=controls, training=training_tasks(given), show=show,
+                )  # fmt: skip
+
+        summary = asyncio.run(play())
+        run.write_json("summary.json", summary)
+        run.finish(trajectories=len(run.read("trajectory", Trajectory)))
+        return summary
+
+
+def training_tasks(given: Inputs) -> list[Task]:
+    """Every task that the inputs say was trained on."""
+    found: dict[str, Task] = {}
+    for path in given.values():
+        if str(path) in ("tiny", "explorer") or not (path / "run.json").exists():
+            continue
+        run = Run.read_only(path)
+        for sample in run.read("sample", TrainSample):
+            found.setdefault(sample.task.id, sample.task)
+        for state in run.read("state", CriticalState):
+            found.setdefault(state.task.id, state.task)
+    return list(found.values())
+
+
+def report(given: Inputs, out: Path, summary: Mapping[str, Any] | None = None) -> Path:
+    """One HTML file from any runs."""
+    from rmsweb.bench.report import write_report
+
+    if not given:
+        raise ConfigError("`rmsweb report` needs --from RUN ...")
+    return write_report(given, out, summary)
+
+
+def pretrain(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
+    """Make the tiny base again."""
+    from rmsweb.train import pretrain as stage
+
+    with _open(out, "pretrain", config, given) as run:
+        if (done := _finished(run)) is not None:
+            return done
+        return stage.run(config, run, progress=show)
+
+
+def doctor(config: Config, probe: bool) -> int:
+    """Check this machine; 0 when all is well, 1 when something is missing."""
+    from rmsweb import doctor as stage
+
+    return stage.show(config, probe)
+
+
+STAGES: dict[str, Callable[[Config, Path, Inputs, Progress], dict[str, Any]]] = {
+    "collect": collect,
+    "samples": samples,
+    "sft": sft,
+    "mine": mine,
+    "rl": rl,
+    "eval": evaluate,
+    "pretrain": pretrain,
+}

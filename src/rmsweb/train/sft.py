@@ -1,0 +1,173 @@
+"""Supervised fine-tuning through TRL's SFTTrainer, unchanged: what a policy should say at each kept step.
+
+Loss falls on the last assistant turn only, nothing is cut (`max_length=None`), and a checkpoint loads with plain
+transformers. Before the first update the labels are checked: no labelled token, or far too many, stops the stage.
+A kill -9 loses at most the updates since the last trainer checkpoint; the same command goes on from there.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rmsweb.config import Config
+from rmsweb.errors import ConfigError, DataError
+from rmsweb.records import TrainSample
+from rmsweb.store import Run
+from rmsweb.train.rows import dataset, row
+
+Progress = Callable[[int, int, dict[str, float]], None]
+"""(updates done, updates in all, latest metrics)"""
+
+
+def run(
+    config: Config,
+    run: Run,
+    samples: Sequence[TrainSample],
+    images: Mapping[str, bytes],
+    start: Path,
+    *,
+    progress: Progress | None = None,
+) -> Path:
+    """Fine-tune the checkpoint `start` on `samples`; returns RUN/checkpoint. Raises DataError for unusable samples."""
+    if not samples:
+        raise DataError("nothing to imitate: no kept trajectory gave a sample; collect more, then `rmsweb samples`")
+    from rmsweb.train.processor import load_processor
+    from rmsweb.train.tiny import load_model
+
+    model, processor = load_model(start).train(), load_processor(start)
+    rows = [row(sample, config.profile, images) for sample in samples]
+    rows += grounding_rows(len(rows), config)
+    trainer = build_trainer(config, model, processor, rows, run.path / "trainer")
+    share = check_labels(trainer)
+    run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
+    trainer.add_callback(_reporter(run, trainer, progress))
+    trainer.train(resume_from_checkpoint=_last_checkpoint(run.path / "trainer"))
+    return save(trainer.model, processor, run, trainer.state.global_step)
+
+
+def continued(config: Config) -> Config:
+    """The control `sft_continued`: as many updates as RL makes, with RL's optimizer and batch, on the old SFT set."""
+    sft = config.sft.model_copy(
+        update={"steps": config.rl.steps, "batch": config.rl.states_per_step, "optimizer": config.rl.optimizer}
+    )
+    return config.model_copy(update={"sft": sft})
+
+
+def save(model: Any, processor: Any, run: Run, updates: int) -> Path:
+    """Write RUN/checkpoint in one move, drop the trainer's own checkpoints and mark the run finished."""
+    beside, path = run.path / ".checkpoint.part", run.path / "checkpoint"
+    shutil.rmtree(beside, ignore_errors=True)
+    model.save_pretrained(beside)
+    processor.save_pretrained(beside)
+    shutil.rmtree(path, ignore_errors=True)
+    beside.rename(path)
+    weights = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(path.glob("*.safetensors")))).hexdigest()
+    shutil.rmtree(run.path / "trainer", ignore_errors=True)
+    run.finish(updates=updates, weights_sha256=weights)
+    return path
+
+
+def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dict[str, Any]], folder: Path) -> Any:
+    """TRL's SFTTrainer over the rows; the optimizer is ours (Muon for the tiny model when asked)."""
+    from transformers import get_scheduler
+    from trl import SFTConfig as Arguments
+    from trl import SFTTrainer
+
+    from rmsweb.train.optimizer import build_optimizer
+
+    sft, batch = config.sft, config.sft.batch
+    updates = sft.steps or max(1, round(sft.epochs * len(rows) / (batch * sft.accumulation)))
+    arguments = Arguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=batch,
+        gradient_accumulation_steps=sft.accumulation,
+        max_steps=updates,
+        max_grad_norm=sft.optimizer.max_grad_norm,
+        seed=config.seed,
+        data_seed=config.seed,
+        max_length=None,
+        completion_only_loss=True,
+        logging_steps=max(1, updates // 50),
+        save_steps=max(25, updates // 4),
+        save_total_limit=1,
+        report_to="none",
+        disable_tqdm=True,
+        **hardware(),
+    )
+    if sft.freeze_vision:
+        model.model.visual.requires_grad_(False)
+    optimizer = build_optimizer(model, sft.optimizer)
+    schedule = get_scheduler(
+        sft.optimizer.schedule, optimizer, num_warmup_steps=sft.optimizer.warmup_steps, num_training_steps=updates
+    )
+    return SFTTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=dataset(rows),
+        processing_class=processor,
+        peft_config=lora(sft.lora_rank),
+        optimizers=(optimizer, schedule),
+    )
+
+
+def hardware() -> dict[str, Any]:
+    """Trainer settings that follow from the machine: bf16 and checkpointing on a GPU, plain fp32 on a CPU."""
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+    return {"use_cpu": not on_gpu, "bf16": on_gpu, "gradient_checkpointing": on_gpu, "dataloader_pin_memory": on_gpu}
+
+
+def lora(rank: int) -> Any:
+    """LoRA over the language model's linear layers, or None."""
+    if rank == 0:
+        return None
+    from peft import LoraConfig
+
+    targets = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, task_type="CAUSAL_LM")
+
+
+def check_labels(trainer: Any) -> float:
+    """Share of tokens with a label in the first batch. Raises DataError at 0 % and over 60 % (field-log S52)."""
+    labels = next(iter(trainer.get_train_dataloader()))["labels"]
+    share = float((labels != -100).float().mean())
+    if share == 0 or share > 0.6:
+        raise DataError(f"{share:.0%} of the first batch's tokens carry loss; the chat template does not mark replies")
+    return share
+
+
+def grounding_rows(count: int, config: Config) -> list[dict[str, Any]]:
+    """Synthetic grounding pages beside `count` rows: `sft.grounding` is their share of the whole set."""
+    share = config.sft.grounding
+    if share == 0:
+        return []
+    if not 0 < share < 1:
+        raise ConfigError(f"sft.grounding is {share}; give a share between 0 and 1")
+    if config.profile.layout != "compact":
+        raise ConfigError("sft.grounding draws pages of the compact profile; set it to 0 for other profiles")
+    from rmsweb.train.pages import grounding_examples
+
+    return grounding_examples(round(count * share / (1 - share)), seed=config.seed)
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    whole = [p for p in folder.glob("checkpoint-*") if (p / "trainer_state.json").exists()]
+    return str(max(whole, key=lambda p: int(p.name.rpartition("-")[2]))) if whole else None
+
+
+def _reporter(run: Run, trainer: Any, progress: Progress | None) -> Any:
+    from transformers import TrainerCallback
+
+    class Reporter(TrainerCallback):  # type: ignore[misc]
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if "loss" in (logs or {}):
+                run.log({"step": state.global_step, **{k: v for k, v in logs.items() if isinstance(v, int | float)}})
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if progress:
+                progress(state.global_step, state.max_steps, {})
+
+    return Reporter()
