@@ -13,12 +13,13 @@ calls that differ are an error; a broken call beside a valid one is ignored and 
 from rmsweb.replies.fields import ParseErrorKind, ReplyError
 from rmsweb.replies.keys import canonical_key
 from rmsweb.replies.reading import Parsed, parse_command, parse_reply
-from rmsweb.replies.writing import format_call, resized_size, written_point
+from rmsweb.replies.writing import call_fields, format_call, resized_size, written_point
 
 __all__ = [
     "ParseErrorKind",
     "Parsed",
     "ReplyError",
+    "call_fields",
     "canonical_key",
     "format_call",
     "parse_command",

@@ -127,7 +127,9 @@ def _labels(before: str) -> tuple[str, str, str]:
     for label, following in zip(labels, [*labels[1:], None], strict=False):
         said = before[label.end() : following.start() if following else len(before)].strip()
         if label.group(1).lower() == "action":
-            intent = said.split("\n", 1)[0].strip().strip("*").strip()
+            intent = said.split("\n", 1)[0].strip()
+            if "*" in label.group(0).split(":")[0]:
+                intent = intent.removesuffix("**").rstrip()
         elif not thought:
             thought = said
     return thought or prose, intent, prose

@@ -51,7 +51,7 @@ def format_call(action: Action, viewport: Viewport, profile: Coordinates, *, res
 
     Defaults are left out. Raises ValueError for a scroll along both axes at once, which the text form cannot say.
     """
-    fields = _fields_of(action, viewport, profile, resized)
+    fields = call_fields(action, viewport, profile, resized)
     arguments = json.dumps({"name": "computer_use", "arguments": fields}, ensure_ascii=False)
     # Typed text must not look like a mark: the same JSON value, spelt so that no tokenizer sees one.
     arguments = _RESERVED.sub(r"\\u003c", arguments)
@@ -66,7 +66,9 @@ def written_point(point: Point, viewport: Viewport, profile: Coordinates, resize
     return [min(frame.across, round(x) * step), min(frame.down, round(y) * step)]
 
 
-def _fields_of(action: Action, viewport: Viewport, profile: Coordinates, resized: Viewport | None) -> dict[str, Any]:
+def call_fields(
+    action: Action, viewport: Viewport, profile: Coordinates, resized: Viewport | None = None
+) -> dict[str, Any]:
     """Fields in their written order; defaults are left out."""
 
     def at(point: Point | None, name: str = "coordinate") -> dict[str, list[int]]:
@@ -90,7 +92,7 @@ def _fields_of(action: Action, viewport: Viewport, profile: Coordinates, resized
             return {"action": pixels["action"], **at(action.point), "pixels": pixels["pixels"]}
         case act.Wait():
             seconds = int(action.seconds) if action.seconds == int(action.seconds) else action.seconds
-            return {**kind, **({} if action.seconds == 1.0 else {"time": seconds})}
+            return {**kind, "time": seconds}
         case act.Goto():
             return {**kind, "url": action.url}
         case act.WebSearch():
