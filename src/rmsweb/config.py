@@ -203,6 +203,8 @@ class PretrainConfig(Section):
 class MineConfig(Section):
     """Part 2."""
 
+    tasks: int = Field(default=64, ge=1)
+    """Fresh training tasks: those right behind the suite's own `count`."""
     rollouts: int = Field(default=2, ge=1)
     """k rollouts per task."""
     temperature: float = 0.7

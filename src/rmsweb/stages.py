@@ -170,8 +170,7 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
 def mining_suite(config: Config) -> Any:
     """Fresh training tasks: those right behind the ones that were collected on."""
     suite = config.suite
-    count = config.mine.tasks or suite.count
-    return suite.model_copy(update={"offset": suite.offset + suite.count, "count": count})
+    return suite.model_copy(update={"offset": suite.offset + suite.count, "count": config.mine.tasks})
 
 
 def judged(run: Run) -> list[tuple[Trajectory, Verdict]]:
