@@ -16,6 +16,7 @@ from rmsweb.mine.meaning import hit_of, same_action
 from rmsweb.records import Observation, ReferenceAction, Step, Trajectory
 
 Source = Literal["retry", "sibling", "teacher", "self"]
+RANK: tuple[Source, ...] = ("self", "retry", "sibling", "teacher")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 TRACKING = re.compile(r"^(utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref_src)$")
 EPISODE = re.compile(r"^/s/[^/]+")
@@ -107,12 +108,18 @@ class Successes:
             self._at.setdefault((trajectory.task.id, keys[index]), []).append(known)
 
     def at(self, task_id: str, key: str, own: str = "") -> tuple[ReferenceAction, ...]:
-        """Verified actions at a state, shortest way to the end first, one of each meaning.
+        """Verified actions at a state, shortest way to the end first, one of each meaning; at equal length the
+        trajectory `own` comes first and the teacher last.
 
         What comes from the trajectory `own` itself is a `self` reference; another one's stays what it is.
         """
         found: list[ReferenceAction] = []
-        for known in sorted(self._at.get((task_id, key), ()), key=lambda k: (k.remaining, k.trajectory_id)):
+
+        def order(known: Known) -> tuple[int, bool, int, str]:
+            rank = RANK.index(known.reference.source)
+            return known.remaining, known.trajectory_id != own, rank, known.trajectory_id
+
+        for known in sorted(self._at.get((task_id, key), ()), key=order):
             reference = known.reference
             if own and known.trajectory_id == own and reference.source == "sibling":
                 reference = reference.model_copy(update={"source": "self"})

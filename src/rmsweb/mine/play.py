@@ -5,6 +5,7 @@ from it; infra errors are redone a bounded number of times with the same seed, t
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ class Parts:
     teacher: "Policy | None"
     """Goes on from critical states; None: only siblings give references."""
     suite: "Suite"
-    browser: "Browser"
+    browser: AbstractAsyncContextManager["Browser"]
     judge: "Judge"
     chat: "ChatModel | None" = None
     """For `first_error = "chat"` and `labels = "chat"`."""
@@ -45,15 +46,17 @@ class Played:
     run: Run
     config: Config
     parts: Parts
+    browser: "Browser"
     trajectories: dict[str, Trajectory] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, run: Run, config: Config, parts: Parts) -> "Played":
+    def read(cls, run: Run, config: Config, parts: Parts, browser: "Browser") -> "Played":
         return cls(
             run,
             config,
             parts,
+            browser,
             {t.id: t for t in run.read("trajectory", Trajectory)},
             {v.trajectory_id: v for v in run.read("verdict", Verdict)},
         )
@@ -78,7 +81,7 @@ class Played:
                 ),
                 policy=by,
                 suite=self.parts.suite,
-                browser=self.parts.browser,
+                browser=self.browser,
                 images=self.run.images,
                 attempt=job.attempt,
                 arm=job.arm,
@@ -98,7 +101,7 @@ class Played:
             task=task,
             policy=parts.policy,
             suite=parts.suite,
-            browser=parts.browser,
+            browser=self.browser,
             images=self.run.images,
             attempt=attempt,
             seed=self.config.seed,

@@ -98,12 +98,11 @@ async def run(
         raise ConfigError(
             f'mine.{", mine.".join(k for k, v in asked.items() if v == "chat")} = "chat" needs a judge model'
         )
-    played = Played.read(run, config, parts)
-    stage = _Stage(config, played, show or Silent(), load())
-    stage.probes = {p.id: p for p in run.read("probe", Probe)}
-    stage.labels = {one.id: one.code for one in run.read("label", Label)}
-    async with parts.suite.serving(), parts.browser:
-        stage.rollouts = [Judged(*one) for one in await played.rollouts(tasks, stage.show)]
+    async with parts.suite.serving(), parts.browser as browser:
+        stage = _Stage(config, Played.read(run, config, parts, browser), show or Silent(), load())
+        stage.probes = {p.id: p for p in run.read("probe", Probe)}
+        stage.labels = {one.id: one.code for one in run.read("label", Label)}
+        stage.rollouts = [Judged(*one) for one in await stage.played.rollouts(tasks, stage.show)]
         known = _known(stage.rollouts, siblings, config)
         located = await _locate(stage, known)
         await _probe(stage, located, known)
