@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmsweb.train.canvas import Page
 from rmsweb.train.draw import Glyphs, draw
-from rmsweb.train.pages import Page
 from rmsweb.train.processor import IMAGE_MEAN, IMAGE_STD, PATCH
 from rmsweb.train.queries import Sample
 from rmsweb.train.tiny import GRID, VISUAL_TOKENS
@@ -142,7 +142,8 @@ class Encoder:
             attention[row, longest - len(tokens) :] = 1
             positions[:, row, longest - len(tokens) :] = mrope(len(prompt) - len(self.tail) + 1, len(tokens))
             labels[row, width - len(reply) :] = reply
-            weights[row, width - len(reply) :] = [1.0 if t in self._free_tokens else FORMAT_WEIGHT for t in reply]
+            if sample.goal.literal != "match":
+                weights[row, width - len(reply) :] = [1.0 if t in self._free_tokens else FORMAT_WEIGHT for t in reply]
             dx, dy = (rng.randint(0, self.shift), rng.randint(0, self.shift)) if self.shift else (0, 0)
             pixels.append(self.pixels(sample.page, dx, dy))
             values[row] = self.truth(sample.page).readable

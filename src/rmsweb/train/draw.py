@@ -1,8 +1,8 @@
 """Synthetic pages as pixels: every label's alpha mask is taken once from a real Chromium, pages are blended from them.
 
-Owns `Glyphs` (masks by style and label) and `draw` (cells -> 224x320x3 bytes, below a millisecond). Promises that a drawn
-page equals Chromium's screenshot of the same cells up to anti-aliasing noise (a test compares them). It draws only the
-plain elements of `rmsweb.web.compact`; it knows no site.
+Owns `Glyphs` (masks by style and label) and `draw` (cells -> 224x320x3 bytes, below a millisecond). Promises that a
+drawn page equals Chromium's screenshot of the same cells up to anti-aliasing noise (a test compares them). It draws
+only the plain elements of `rmsweb.web.compact`; it knows no site.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Glyphs:
 
     def cells(self, style: Style, label: str) -> int:
         """Grid cells that the label needs, its paddings included. Raises KeyError for an unknown label."""
-        return -(-(self._masks[style, label].shape[1] + 4) // CELL)
+        return -(-(int(self._masks[style, label].shape[1]) + 4) // CELL)
 
     @classmethod
     def render(cls, labels: Iterable[tuple[Style, str]], executable: str = "") -> Glyphs:

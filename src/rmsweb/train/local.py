@@ -1,8 +1,8 @@
 """LocalModel: the ChatModel seam over a Qwen3-VL checkpoint in this process, tiny or real.
 
-Owns the micro-batching: requests that come within a few milliseconds share one forward, and the n replies of a request share
-its prefill. The forward runs in one worker thread, so that the event loop lives. Promises the same reply for the same
-request and seed whatever else runs beside it (up to float rounding). Reads pictures by hash from the mapping it is given.
+Owns the micro-batching: requests that come within a few milliseconds share one forward, and the n replies of a request
+share its prefill. The forward runs in one worker thread, so that the event loop lives. Promises the same reply for the
+same request and seed whatever else runs beside it (up to float rounding). Reads pictures by their hash.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rmsweb.chat import Message, Reply
 from rmsweb.errors import DataError
-from rmsweb.train.processor import load_processor
 from rmsweb.train.sampling import Draw, Sampled, sample_shared
-from rmsweb.train.tiny import BASE, load_model
+from rmsweb.train.tiny import load_model
 
 
 @dataclass(slots=True)
@@ -52,9 +51,9 @@ class LocalModel:
 
     @classmethod
     def open(cls, path: str | Path, images: Mapping[str, bytes], *, name: str = "", batch: int = 16) -> LocalModel:
-        """A checkpoint folder, or the shipped tiny base for an empty path. Raises MissingPartError without one."""
-        folder = Path(path) if str(path) else BASE
-        return cls(load_model(folder), load_processor(folder), images, name=name or folder.name, batch=batch)
+        """A checkpoint folder, or the shipped base for "tiny" or an empty path. Raises MissingPartError without one."""
+        model, processor = load_model(path)
+        return cls(model, processor, images, name=name or str(path) or "tiny", batch=batch)
 
     async def complete(
         self,
@@ -119,7 +118,7 @@ class LocalModel:
     def _reply(self, sampled: Sampled, prompt_tokens: int) -> Reply:
         ids = sampled.ids[:-1] if sampled.ended else sampled.ids
         text = self.processor.tokenizer.decode(ids, skip_special_tokens=True)
-        finish = "length" if not sampled.ended else "stop" if text else "empty"
+        finish: Literal["stop", "length", "empty"] = "length" if not sampled.ended else "stop" if text else "empty"
         return Reply(
             text=text,
             token_ids=sampled.ids,

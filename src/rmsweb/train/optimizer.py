@@ -1,7 +1,7 @@
 """Optimizers: AdamW, or Muon for matrices with AdamW for the rest, behind one `torch.optim.Optimizer`.
 
-Owns which parameter goes where and the learning-rate curve. Muon is what lets the tiny model learn to read in minutes; real
-models take AdamW.
+Owns which parameter goes where and the learning-rate curve. Muon is what lets the tiny model learn to read in minutes;
+real models take AdamW.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _pair_class() -> type:
 
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             for part in self.parts:
-                part.step()
+                part.step()  # type: ignore[no-untyped-call]
 
         def state_dict(self) -> dict[str, Any]:
             return {"parts": [part.state_dict() for part in self.parts]}

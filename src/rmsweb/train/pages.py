@@ -1,285 +1,292 @@
-"""Random pages on the compact grid, written with the closed vocabulary: what the tiny base model learns to read.
+"""Scenes: a random page composed for a kind of synthetic task, the task's goal on it, and the right reply by the rule.
 
-Owns the pool of labels, the placing of elements and the truth about each (what names it, what can be read at it). No page,
-goal or world of a built-in site stands here: words, order and places are random; only the elements' looks are the theme's.
-Every page is a function of the random generator that is passed in.
+Owns the mix of kinds and the curriculum's levels. `sample` is a function of the random generator, the glyphs and the
+level.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Callable
 
-from rmsweb.train.draw import Drawn, Glyphs, Style
+from rmsweb.train.canvas import (
+    CONFIRMED,
+    FALLBACKS,
+    FIELDS,
+    NAVIGATION,
+    NUMBERED,
+    PRODUCTS,
+    STAYS,
+    SUBMITS,
+    THING_WORDS,
+    Canvas,
+    fill,
+    navigation,
+    reading,
+)
+from rmsweb.train.draw import Glyphs
+from rmsweb.train.queries import ASKING, Goal, Sample, Wording, decide, random_history, suits
 from rmsweb.web import lexicon
-from rmsweb.web.compact import ACCENTS, BACKGROUNDS, COLUMNS, ROWS, Cell, Kind
+from rmsweb.web.compact import Kind
 
-NAVIGATION = ("home", "search", "next", "prev", "help", "cart", "sort", "filter", "contact", "more", "members", "rules")
-FALLBACKS = ("next", "search", "home", "prev")
-"""Links that lead on when what is wanted does not stand on the page, best first."""
-SUBMITS = ("send", "post", "save", "confirm", "add", "reply", "go", "done", "continue")
-FIELDS = (
-    "search comment contact guests order subject topic priority reply code name title coupon rooms password account login "
-    "filter post status details price night time"
-).split()
-FIELDS = [word for word in FIELDS if word in lexicon.words()]
-"""Words that name inputs and selects."""
-NUMBERED = ("code", "wait", "stars", "likes", "replies", "seats", "on", "at", "guests", "bookings", "cases", "order")
-"""`code 45`: a text that carries its own value."""
-CONFIRMED = (
-    "added",
-    "booked",
-    "sent",
-    "posted",
-    "cancelled",
-    "moved",
-    "liked",
-    "saved",
-    "closed",
-    "joined",
-    "following",
-)
-CONFIRMED = tuple(word for word in CONFIRMED if word in lexicon.words())
-PAGE_WORDS = tuple(
-    dict.fromkeys(word for group in (*lexicon.THINGS, lexicon.CONTROLS, lexicon.NOTES) for word in group)
-)
-THING_WORDS = tuple(dict.fromkeys(word for group in lexicon.THINGS for word in group))
+LEVELS = ((3, 8), (3, 6), (3, 9), (3, 12))
+"""Elements of a page, fewest and most, by level of the curriculum."""
+TOP = len(LEVELS) - 1
 
 
-def _mixed(count: int, length: int, seed: str) -> tuple[str, ...]:
-    rng = random.Random(seed)
-    words = [*PAGE_WORDS, *lexicon.NUMBERS[1:32]]
-    return tuple(" ".join(rng.sample(words, length)) for _ in range(count))
+def sample(rng: random.Random, glyphs: Glyphs, level: int = TOP) -> Sample:
+    """One page with a task and its reply. Level 0 has small pages and bare goals, the top level everything."""
+    kinds, weights = zip(*(_MIX if level > 0 else _FIRST), strict=True)
+    while True:
+        scene = rng.choices(kinds, weights)[0]
+        canvas = Canvas(rng, glyphs, simple=level == 0)
+        count = rng.randint(*LEVELS[level])
+        goal = scene(canvas, count, Wording(rng, plain=level == 0 or rng.random() < 0.15))
+        if goal is None:
+            continue
+        done = () if level == 0 else _history(rng, goal)
+        page = canvas.page()
+        return Sample(page, goal, done, decide(page, goal, done))
 
 
-PRODUCTS = tuple(f"{colour} {noun}" for colour in lexicon.COLORS for noun in lexicon.NOUNS)
-STAYS = tuple(f"{city} {room}" for city in lexicon.CITIES for room in lexicon.ROOMS)
-PAIRS = _mixed(1400, 2, "pairs")
-TRIPLES = _mixed(500, 3, "triples")
-MARKED = tuple(f"{word} *" for word in (*THING_WORDS, *NAVIGATION))
-PRICES = tuple(f"${number}" for number in range(1, 100))
+def _history(rng: random.Random, goal: Goal) -> tuple[str, ...]:
+    own = set(goal.target.split()) | {name for name, _ in goal.entries}
+    if goal.entries and rng.random() < 0.5:
+        name, text = goal.entries[0]
+        return (f"type {name} {text}",)
+    return tuple(entry for entry in random_history(rng) if not own & set(entry.split()))
 
 
-@cache
-def label_pool() -> tuple[tuple[Style, str], ...]:
-    """Every (style, label) that a synthetic page may show, about 8,700."""
-    numbered = [f"{word} {n}" for word in NUMBERED for n in range(1, 100)]
-    numbered += [f"price {price}" for price in PRICES]
-    values = [*PRICES, *lexicon.NUMBERS, *(f"by {person}" for person in lexicon.PEOPLE)]
-    confirmed = [f"{word} {what}" for word in CONFIRMED for what in (*PRODUCTS[::5], *THING_WORDS[::3])]
-    plain = [*PAGE_WORDS, *PRODUCTS, *STAYS, *PAIRS, *TRIPLES, *MARKED, *values]
-    texts = [*plain, *FIELDS, *numbered, *confirmed, "no results", "robot check", "no cookies"]
-    buttons = [*PAGE_WORDS, *(label for label in PAIRS[:300]), *lexicon.NUMBERS[1:32]]
-    pool: list[tuple[Style, str]] = [("text", label) for label in texts]
-    pool += [("link", label) for label in plain]
-    pool += [("button", label) for label in buttons]
-    pool += [("hint", label) for label in (*PAGE_WORDS, *FIELDS, *PAIRS[:200])]
-    return tuple(dict.fromkeys(pool))
-
-
-@cache
-def standard_glyphs(executable: str = "") -> Glyphs:
-    """Masks of the whole pool from this machine's Chromium; taken once a process, about 10 s."""
-    return Glyphs.render(label_pool(), executable)
-
-
-@dataclass(slots=True)
-class Item:
-    """An element and the truth about it."""
-
-    drawn: Drawn
-    key: tuple[str, ...]
-    """The words that name it, without marks and values."""
-    value: str = ""
-    """What can be read at it: its own number, or what stands beside it."""
-    partner: int = -1
-    """The element beside it, for a label its value and for a value its label; -1: none."""
-
-    @property
-    def label(self) -> str:
-        return self.drawn.cell.label
-
-    @property
-    def kind(self) -> Kind:
-        return self.drawn.cell.kind
-
-    @property
-    def place(self) -> int:
-        """Index of its first cell in reading order, which is the index of its visual token."""
-        return self.drawn.cell.row * COLUMNS + self.drawn.cell.column
-
-
-class Page(NamedTuple):
-    items: tuple[Item, ...]
-    background: str
-    accent: str
-
-    def drawn(self) -> list[Drawn]:
-        return [item.drawn for item in self.items]
-
-
-def key_of(label: str) -> tuple[str, ...]:
-    """Words that name an element: no mark; of `code 45` the word, of `by ann` the name."""
-    words = tuple(word for word in label.split() if word != "*")
-    if len(words) == 2 and words[0] == "by":
-        return words[1:]
-    if len(words) == 2 and words[0] in (*NUMBERED, "price") and (words[1].isdigit() or words[1][0] == "$"):
-        return words[:1]
-    return words
-
-
-@dataclass(slots=True)
-class Canvas:
-    """A page that is being filled; places are taken once."""
-
-    rng: random.Random
-    glyphs: Glyphs
-    items: list[Item] = field(default_factory=list)
-    free: list[list[bool]] = field(default_factory=lambda: [[True] * COLUMNS for _ in range(ROWS)])
-    labels: set[str] = field(default_factory=set)
-
-    def page(self) -> Page:
-        return Page(tuple(self.items), self.rng.choice(BACKGROUNDS), self.rng.choice(ACCENTS))
-
-    def span(self, kind: Kind, label: str, typed: str = "") -> int:
-        """Cells that the element gets: what its label needs, sometimes one more; fields are longer."""
-        style: Style = "text" if kind in ("text", "select") else "hint" if kind == "input" else kind
-        needed = self.glyphs.cells(style, label)
-        if kind in ("input", "select"):
-            shown = self.glyphs.cells("text", typed) if typed and ("text", typed) in self.glyphs else 1
-            return min(COLUMNS, max(needed, shown, self.rng.randint(2, 5)))
-        return min(COLUMNS, needed + (self.rng.random() < 0.35))
-
-    def room(self, row: int, column: int, width: int) -> bool:
-        return column >= 0 and column + width <= COLUMNS and all(self.free[row][column : column + width])
-
-    def put(self, kind: Kind, label: str, row: int, column: int, width: int, typed: str = "") -> int:
-        """Adds the element at a place known to be free; returns its index."""
-        self.free[row][column : column + width] = [False] * width
-        self.labels.add(label)
-        item = Item(Drawn(Cell(kind, label, column, row, width), typed), key_of(label))
-        words = label.split()
-        if kind == "text" and len(item.key) < len(words) and words[-1] != "*":
-            item.value = words[-1]
-        self.items.append(item)
-        return len(self.items) - 1
-
-    def add(self, kind: Kind, label: str, typed: str = "", row: int = -1, column: int = -1) -> int:
-        """Adds the element somewhere (or in that row, at that column); -1 when there is no room or it stands there already."""
-        if label in self.labels and kind != "text":
-            return -1
-        width = self.span(kind, label, typed)
-        rows = [row] if row >= 0 else self.rng.sample(range(ROWS), ROWS)
-        for candidate in rows:
-            columns = [c for c in range(COLUMNS - width + 1) if self.room(candidate, c, width)]
-            if column >= 0:
-                columns = [column] if column in columns else []
-            if columns:
-                # left-aligned more often than not, as pages are
-                at = columns[0] if self.rng.random() < 0.35 else self.rng.choice(columns)
-                return self.put(kind, label, candidate, at, width, typed)
-        return -1
-
-    def add_row(self, kind: Kind, label: str, value: str, row: int = -1, column: int = -1) -> int:
-        """A label with a value beside it (mostly to its right); index of the label or -1."""
-        if label in self.labels or value in self.labels:
-            return -1
-        wide, narrow = self.span(kind, label), self.span("text", value)
-        gap = self.rng.choice((0, 0, 0, 1, 2))
-        total = wide + gap + narrow
-        for candidate in [row] if row >= 0 else self.rng.sample(range(ROWS), ROWS):
-            columns = [c for c in range(COLUMNS - total + 1) if self.room(candidate, c, total)]
-            if column >= 0:
-                columns = [column] if column in columns else []
-            if not columns:
-                continue
-            at = self.rng.choice(columns)
-            left, right = (at, at + wide + gap) if self.rng.random() < 0.88 else (at + narrow + gap, at)
-            self.free[candidate][at : at + total] = [False] * total
-            label_at = self.put(kind, label, candidate, left, wide)
-            value_at = self.put("text", value, candidate, right, narrow)
-            self.pair(label_at, value_at)
-            return label_at
-        return -1
-
-    def pair(self, label_at: int, value_at: int) -> None:
-        """Makes the second element the value of the first."""
-        label, value = self.items[label_at], self.items[value_at]
-        label.partner, value.partner = value_at, label_at
-        label.value = value.value or value.label
-        value.value = ""
-        value.key = tuple(value.label.replace("by ", "").split())
-
-
-def thing(rng: random.Random) -> str:
-    """A label of something that can be wanted."""
-    draw = rng.random()
-    if draw < 0.27:
-        return rng.choice(PRODUCTS)
-    if draw < 0.35:
-        return rng.choice(STAYS)
-    if draw < 0.60:
-        return rng.choice(THING_WORDS)
-    if draw < 0.68:
-        return rng.choice(PAGE_WORDS)
-    if draw < 0.87:
-        return rng.choice(PAIRS)
-    if draw < 0.91:
-        return rng.choice(TRIPLES)
-    if draw < 0.97:
-        return rng.choice(MARKED)
-    return rng.choice(lexicon.NUMBERS[1:])
-
-
-def reading(rng: random.Random) -> str:
-    """A value that can stand beside a label."""
-    draw = rng.random()
-    if draw < 0.35:
-        return rng.choice(PRICES)
-    if draw < 0.50:
-        return rng.choice(lexicon.NUMBERS[1:])
-    if draw < 0.62:
-        return "by " + rng.choice(lexicon.PEOPLE)
-    if draw < 0.76:
-        return rng.choice(lexicon.PEOPLE)
-    if draw < 0.88:
-        return f"{rng.choice(NUMBERED)} {rng.randint(1, 99)}"
-    return rng.choice((*lexicon.STATES, *lexicon.PRIORITIES, *lexicon.ROOMS, *lexicon.CITIES))
-
-
-def fill(canvas: Canvas, count: int) -> None:
-    """Adds random elements until about `count` stand on the page: scattered, or as a list with aligned columns."""
+def _surround(canvas: Canvas, count: int, target: str) -> None:
+    """The rest of the page: near misses of the target, random elements, sometimes navigation."""
     rng = canvas.rng
-    listed = rng.random() < 0.45
-    column = rng.choice((0, 0, 0, 1, 2)) if listed else -1
-    for _ in range(3 * count):
-        if len(canvas.items) >= count:
-            return
-        draw = rng.random()
-        if draw < 0.45:
-            kind: Kind = "link" if rng.random() < 0.8 else "text"
-            canvas.add_row(kind, thing(rng), reading(rng), column=column)
-        elif draw < 0.66:
-            canvas.add("link", thing(rng), column=column)
-        elif draw < 0.76:
-            canvas.add("text", thing(rng))
-        elif draw < 0.82:
-            canvas.add("text", f"{rng.choice(NUMBERED)} {rng.randint(1, 99)}")
-        elif draw < 0.90:
-            canvas.add("button", rng.choice(lexicon.CONTROLS))
-        elif draw < 0.96:
-            word = rng.choice(FIELDS)
-            if word != "search":
-                canvas.add("input", word, thing(rng) if rng.random() < 0.4 else "")
-        else:
-            canvas.add("select", rng.choice((*FIELDS, *lexicon.PRIORITIES, *lexicon.ROOMS, *lexicon.SUBJECTS)))
+    words = target.replace(" *", "").split()
+    if rng.random() < 0.45:
+        for _ in range(rng.randint(1, 3)):
+            near = _near(rng, words)
+            if near and near != target:
+                if rng.random() < 0.5:
+                    canvas.add_row("link", near, reading(rng))
+                else:
+                    canvas.add("link", near)
+    if rng.random() < 0.55:
+        navigation(canvas, NAVIGATION, rng.randint(1, 4))
+    fill(canvas, count)
 
 
-def navigation(canvas: Canvas, among: tuple[str, ...], count: int) -> None:
-    """A row of links at the top or the bottom."""
+def _near(rng: random.Random, words: list[str]) -> str:
+    """A label that shares a word with the target and is not it."""
+    if len(words) != 2:
+        return ""
+    for pool, firsts, seconds in (
+        (PRODUCTS, lexicon.COLORS, lexicon.NOUNS),
+        (STAYS, lexicon.CITIES, lexicon.ROOMS),
+    ):
+        if " ".join(words) in pool:
+            if rng.random() < 0.5:
+                return f"{rng.choice(firsts)} {words[1]}"
+            return f"{words[0]} {rng.choice(seconds)}"
+    return rng.choice(words)
+
+
+def _page_words(canvas: Canvas) -> set[str]:
+    return {word for label in canvas.labels for word in label.split()}
+
+
+def _click(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """The wanted label stands on the page."""
     rng = canvas.rng
-    row = rng.choice((0, ROWS - 1))
-    for word in rng.sample(among, min(count, len(among))):
-        canvas.add("link", word, row=row)
+    target = canvas.thing() if rng.random() < 0.8 else rng.choice(lexicon.CONTROLS)
+    kind: Kind = "button" if rng.random() < 0.25 and ("button", target) in canvas.glyphs else "link"
+    if kind == "link" and rng.random() < 0.4:
+        added = canvas.add_row("link", target, reading(rng))
+    else:
+        added = canvas.add(kind, target)
+    if added < 0:
+        return None
+    _surround(canvas, count, target)
+    wording.avoid = _page_words(canvas)
+    return Goal(target, words=wording.words(target))
+
+
+def _read(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """A value beside the wanted label is asked for (or a value of another kind is: then its link is clicked)."""
+    rng = canvas.rng
+    target, value = canvas.thing(), reading(rng)
+    at = canvas.add_row(rng.choice(("link", "link", "text")), target, value)
+    if at < 0 or target.isdigit():
+        return None
+    _surround(canvas, count, target)
+    wording.avoid = _page_words(canvas)
+    fitting = [kind for kind in ASKING if suits(kind, canvas.items[at].value)]
+    asks = rng.choice(fitting) if rng.random() < 0.85 else rng.choice(tuple(ASKING))
+    return Goal(target, asks=asks, words=wording.words(target, asks))
+
+
+def _inline(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """A text that carries its own number: `code 45`."""
+    rng = canvas.rng
+    word = rng.choice(NUMBERED)
+    if canvas.add("text", f"{word} {rng.randint(1, 99)}") < 0:
+        return None
+    if rng.random() < 0.5:
+        canvas.add("text", f"{rng.choice([w for w in NUMBERED if w != word])} {rng.randint(1, 99)}")
+    _surround(canvas, count, word)
+    wording.avoid = _page_words(canvas)
+    asks = rng.choice(("any", "number"))
+    return Goal(word, asks=asks, words=wording.words(word, asks))
+
+
+def _absent(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """The wanted label does not stand there; a link leads on, or nothing does."""
+    rng = canvas.rng
+    target = canvas.thing()
+    if rng.random() < 0.95:
+        for word in rng.sample(FALLBACKS, rng.choice((1, 1, 2))):
+            canvas.add("link", word)
+    elif rng.random() < 0.5:
+        canvas.add("text", "no results")
+    canvas.labels.add(target)
+    _surround(canvas, count, target)
+    wording.avoid = _page_words(canvas)
+    asks = rng.choice(("", "", *ASKING))
+    return Goal(target, asks=asks, words=wording.words(target, asks))
+
+
+def _by_value(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """Only the value is named: the link beside it is wanted."""
+    rng = canvas.rng
+    value = reading(rng)
+    at = canvas.add_row("link", canvas.thing(), value)
+    if at < 0:
+        return None
+    named = " ".join(canvas.items[canvas.items[at].partner].key)
+    _surround(canvas, count, named)
+    wording.avoid = _page_words(canvas)
+    return Goal("", words=wording.words(named))
+
+
+def _search(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """Nothing on the page carries the goal's words, but it can be searched for."""
+    rng = canvas.rng
+    target = rng.choice((*PRODUCTS, *STAYS, *THING_WORDS))
+    canvas.add("input", "search", rng.choice(THING_WORDS) if rng.random() < 0.1 else "")
+    canvas.labels.add(target)
+    if rng.random() < 0.6:
+        canvas.add("button", rng.choice(("search", "go")))
+    _surround(canvas, count, target)
+    wording.avoid = _page_words(canvas)
+    return Goal(target, words=wording.words(target))
+
+
+def _form(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """One or two fields to fill in, then a button."""
+    rng = canvas.rng
+    names = rng.sample([name for name in FIELDS if name != "search"], rng.choice((1, 1, 2)))
+    entries = []
+    filled = True
+    for name in names:
+        choices = rng.random() < 0.35
+        text = rng.choice((*lexicon.PRIORITIES, *lexicon.SUBJECTS, *lexicon.ROOMS) if choices else _entry_words(rng))
+        filled = filled and rng.random() < 0.5
+        if choices and not _choice(canvas, name, text if filled else ""):
+            return None
+        if not choices and canvas.add("input", name, text if filled else "") < 0:
+            return None
+        entries.append((name, text))
+    canvas.add("button", rng.choice(SUBMITS))
+    if rng.random() < 0.6:
+        navigation(canvas, NAVIGATION, rng.randint(1, 3))
+    fill(canvas, count)
+    wording.avoid = _page_words(canvas) | {word for _, text in entries for word in text.split()}
+    return Goal("", entries=tuple(entries), words=wording.entries(tuple(entries)))
+
+
+def _entry_words(rng: random.Random) -> tuple[str, ...]:
+    return rng.choice((lexicon.REMARKS, lexicon.PEOPLE, lexicon.NUMBERS[1:32], lexicon.TOPICS, PRODUCTS))
+
+
+def _choice(canvas: Canvas, name: str, shown: str) -> bool:
+    """A select that shows an option beside its name, or its name until something is chosen."""
+    rng = canvas.rng
+    if rng.random() < 0.5 and not shown:
+        return canvas.add("select", name) >= 0
+    options = (*lexicon.PRIORITIES, *lexicon.SUBJECTS, *lexicon.ROOMS)
+    beside = canvas.add_row("text", name, shown or rng.choice(options))
+    if beside < 0:
+        return False
+    item = canvas.items[canvas.items[beside].partner]
+    cell = item.drawn.cell
+    item.drawn = item.drawn._replace(cell=cell._replace(kind="select"))
+    canvas.items[beside].value = ""
+    return True
+
+
+def _confirmed(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """The page says that it is done, or that something else is."""
+    rng = canvas.rng
+    word = rng.choice(CONFIRMED)
+    target = rng.choice(PRODUCTS[::5] + THING_WORDS[::3])
+    if rng.random() < 0.5:
+        canvas.add("text", f"{word} {target}")
+        words = wording.words(target)
+    else:
+        canvas.add("text", word)
+        words = wording.words(word)
+    if rng.random() < 0.7:
+        navigation(canvas, (*FALLBACKS, "cart"), rng.randint(1, 3))
+    return Goal(target, words=words)
+
+
+def _state(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """A page that has to be waited for, is blocked, or has a cookie layer."""
+    rng = canvas.rng
+    target = canvas.thing()
+    match rng.choice(("loading", "blocked", "cookies", "cookies")):
+        case "loading":
+            canvas.add("text", "loading")
+        case "blocked":
+            canvas.add("text", rng.choice(("blocked", "robot check")))
+        case _:
+            canvas.add("text", "cookies")
+            for word in rng.sample(("accept", "reject"), rng.choice((1, 2))):
+                canvas.add("button", word)
+    if rng.random() < 0.5:
+        navigation(canvas, NAVIGATION, rng.randint(1, 3))
+    if rng.random() < 0.4:
+        fill(canvas, count)
+    return Goal(target, words=wording.words(target))
+
+
+def _named(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """The action is asked for by its own name: practice of the rarer call forms."""
+    rng = canvas.rng
+    fill(canvas, count)
+    literal = rng.choice(("scroll", "key", "stop", "wait"))
+    extra = ("more",) if literal == "scroll" and rng.random() < 0.5 else ()
+    return Goal("", literal=literal, words=(literal, *extra))
+
+
+def _several(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
+    """The goal names about half of what stands there: practice of matching alone, its reply carries no loss."""
+    fill(canvas, count)
+    named = [item.key for item in canvas.items if canvas.rng.random() < 0.5]
+    canvas.rng.shuffle(named)
+    return Goal("", literal="match", words=tuple(word for key in named for word in key)[:10])
+
+
+Scene = Callable[[Canvas, int, Wording], Goal | None]
+_FIRST: tuple[tuple[Scene, float], ...] = ((_click, 30.0), (_read, 20.0), (_inline, 5.0), (_several, 45.0))
+_MIX: tuple[tuple[Scene, float], ...] = (
+    (_several, 10.0),
+    (_click, 28.0),
+    (_read, 26.0),
+    (_inline, 6.0),
+    (_absent, 12.0),
+    (_by_value, 8.0),
+    (_search, 4.0),
+    (_form, 9.0),
+    (_confirmed, 3.0),
+    (_state, 3.0),
+    (_named, 1.0),
+)

@@ -1,25 +1,25 @@
 """Pretraining of the tiny base model on synthetic pages: the `pretrain` stage.
 
-Owns the two stages and their losses. Vision stage: the tower alone reads every cell (words, kind, place, what stands beside),
-tied to the word embeddings. Then visual tokens and words get one residual scale. Grounding stage: goal, picture, reply
-through the whole model, with a match label at layer 1 and a value label at layer 2; pages grow with accuracy. Promises
-that the same configuration, seed and machine give the same weights; renders no page or goal of a built-in site.
+Owns the two stages and their losses. Vision stage: the tower alone reads every cell (words, kind, place, what stands
+beside), tied to the word embeddings. Then visual tokens and words get one residual scale. Grounding stage: goal,
+picture, reply through the whole model, with a match label at layer 1 and a value label at layer 2; pages grow with
+accuracy. Promises that the same configuration, seed and machine give the same weights; renders no page or goal of a
+built-in site.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmsweb.config import PretrainConfig
 from rmsweb.train.batches import Batch, Encoder
+from rmsweb.train.canvas import NAVIGATION as LINKS
+from rmsweb.train.canvas import Canvas, Page, fill, navigation
 from rmsweb.train.optimizer import build_optimizer, rate
-from rmsweb.train.pages import Canvas, Page, fill, navigation
-from rmsweb.train.pages import NAVIGATION as LINKS
-from rmsweb.train.scenes import LEVELS, TOP, sample
+from rmsweb.train.pages import TOP, sample
 from rmsweb.train.tiny import GRID, VISUAL_TOKENS
 from rmsweb.train.tokenizer import token_id
 
@@ -30,7 +30,7 @@ Progress = Callable[[str, int, int, dict[str, float]], None]
 """Called with stage, step, steps and the current measurements."""
 
 RESIDUAL_RMS, NORM_WEIGHT = 0.25, 0.12
-"""Scale of words and visual tokens before the grounding stage; rms 1.0 starts at loss 21 (the tied head copies its input)."""
+"""Scale of words and visual tokens before the grounding stage; rms 1.0 starts at loss 21 (the head copies its input)."""
 LEVEL_UP = (0.6, 0.65, 0.7)
 """Share of right replies at which the curriculum moves on."""
 WINDOW = 40
@@ -95,7 +95,7 @@ def vision_losses(model: Any, heads: Any, encoder: Encoder, pages: list[Page], r
     return VisionLosses(
         loss,
         _share(first[there].argmax(-1) == words[there, 0]),
-        _share((second.argmax(-1) == words[there, 1])),
+        _share(second.argmax(-1) == words[there, 1]),
         _share((side.argmax(-1) == beside[there])[valued]),
     )
 
@@ -176,7 +176,7 @@ def grounding_losses(model: Any, encoder: Encoder, batch: Batch, config: Pretrai
     kept = batch.labels != -100
     token_loss = functional.cross_entropy(logits[kept], batch.labels[kept], reduction="none")
     weights = batch.weights[kept]
-    loss = (token_loss * weights).sum() / weights.sum()
+    loss = (token_loss * weights).sum() / weights.sum().clamp(min=1.0)
     image = batch.inputs["input_ids"] == model.config.image_token_id
     at_one = model.lm_head(language.norm(out.hidden_states[1][image]))
     pair = torch.tensor([token_id(encoder.tokenizer, "▁no"), token_id(encoder.tokenizer, "▁on")])
@@ -210,7 +210,9 @@ def grounding_stage(model: Any, encoder: Encoder, config: PretrainConfig, seed: 
         samples = [sample(rng, encoder.glyphs, level) for _ in range(config.grounding_batch)]
         losses = grounding_losses(model, encoder, encoder.batch(samples, rng), config)
         trainer.update(losses.loss)
-        right = [float(r) for r in losses.right]
+        right = [
+            float(r) if s.goal.literal != "match" else float("nan") for r, s in zip(losses.right, samples, strict=True)
+        ]
         reads = [r for r, s in zip(right, samples, strict=True) if s.move.kind == "read"]
         clicks = [r for r, s in zip(right, samples, strict=True) if s.move.kind == "click"]
         recent.append(
@@ -257,7 +259,7 @@ class _Trainer:
         for group, base in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = base * factor
         self.module.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.config.max_grad_norm)
         self.optimizer.step()
         self.step += 1

@@ -1,8 +1,8 @@
 """Qwen3-VL processors with and without torchvision.
 
-transformers exports the video processors only where torchvision is installed, and `Qwen3VLProcessor` demands one even for
-pictures. Here the processor is put together from its parts with the PIL image backend (same grid, same pixels); where
-torchvision works, `AutoProcessor` is used as it stands.
+transformers exports the video processors only where torchvision is installed, and `Qwen3VLProcessor` demands one even
+for pictures. Here the processor is put together from its parts with the PIL image backend (same grid, same pixels);
+where torchvision works, `AutoProcessor` is used as it stands.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def assemble(images: Any, tokenizer: Any, video_options: dict[str, Any]) -> Any:
 
     if not is_torchvision_available():
         # the type check of the constructor looks its classes up here and would find a stand-in that only raises
-        processing.transformers_module.VideoProcessorMixin = VideoProcessorMixin  # type: ignore[attr-defined]
+        processing.transformers_module.VideoProcessorMixin = VideoProcessorMixin
     video = Qwen3VLVideoProcessor(**video_options)
     return Qwen3VLProcessor(images, tokenizer, video, chat_template=tokenizer.chat_template)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rmsweb.actions import PROFILES, Point, Viewport, from_pixels
-from rmsweb.train.pages import CONFIRMED, FALLBACKS, FIELDS, NAVIGATION, SUBMITS, THING_WORDS, Item, Page
+from rmsweb.train.canvas import CONFIRMED, FALLBACKS, FIELDS, NAVIGATION, SUBMITS, THING_WORDS, Item, Page
 from rmsweb.train.tokenizer import END, OPENERS
 from rmsweb.web import lexicon
 from rmsweb.web.compact import CELL, HEIGHT, WIDTH, Cell
@@ -193,11 +193,11 @@ def _wanted(items: tuple[Item, ...], goal: Goal, clicked: set[str]) -> Move | No
     if pressable:
         best = min(pressable, key=lambda i: (-len(items[i].key), _first_mention(items[i], goal), items[i].place))
         return click(items, best, "click")
-    for index, item in enumerate(items):
-        partner = item.partner
-        if item.kind == "text" and partner >= 0 and goal.covers(item.key) and items[partner].kind in ("link", "button"):
-            if items[partner].label not in clicked:
-                return click(items, partner, "by value")
+    for item in items:
+        if item.kind == "text" and item.partner >= 0 and goal.covers(item.key):
+            owner = items[item.partner]
+            if owner.kind in ("link", "button") and owner.label not in clicked:
+                return click(items, item.partner, "by value")
     return None
 
 

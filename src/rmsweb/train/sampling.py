@@ -1,8 +1,8 @@
 """Replies from a Qwen3-VL in this process: one pass over each prompt, any number of replies continue its cache.
 
-Owns M-RoPE positions at decoding, the suppressed tokens and the per-row random streams. Promises that a row's draw depends on
-its own seed and its own probabilities only, never on the rows beside it (up to float rounding), and that sampled token
-ids come back exactly as they were drawn, the end mark included. Used by `LocalModel` and by the RL trainer alike.
+Owns M-RoPE positions at decoding, the suppressed tokens and the per-row random streams. Promises that a row's draw
+depends on its own seed and its own probabilities only, never on the rows beside it (up to float rounding), and that
+sampled token ids come back exactly as they were drawn, the end mark included. Used by `LocalModel` and the RL trainer.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def positions(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
     """M-RoPE positions (3, B, L) of processor inputs, with or without pictures."""
     attention = inputs["attention_mask"]
     if inputs.get("image_grid_thw") is None:
-        return (attention.cumsum(-1) - 1).clamp(min=0)[None].expand(3, -1, -1)
+        text: torch.Tensor = (attention.cumsum(-1) - 1).clamp(min=0)[None].expand(3, -1, -1)
+        return text
     found, _ = model.model.get_rope_index(
         inputs["input_ids"],
         mm_token_type_ids=inputs["mm_token_type_ids"],
@@ -104,7 +105,7 @@ def sample_shared(
 ) -> list[list[Sampled]]:
     """Replies to B prompts; `draws[i]` says how prompt i's replies are drawn (its length is their number).
 
-    `inputs` are the processor's tensors, left-padded. Works without gradients; the model's mode is the caller's business.
+    `inputs` are the processor's tensors, left-padded. Works without gradients; the model's mode is the caller's.
     """
     import torch
 

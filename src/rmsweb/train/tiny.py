@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmsweb.errors import MissingPartError
+from rmsweb.train.processor import load_processor
 from rmsweb.train.tokenizer import token_id
 from rmsweb.web.compact import COLUMNS, ROWS
 
@@ -39,11 +40,12 @@ class Shape(NamedTuple):
     """Learned vision positions (a square), resampled to each picture's grid."""
 
 
-def build_model(tokenizer: Any, shape: Shape = Shape(), seed: int = 0) -> Qwen3VLForConditionalGeneration:
+def build_model(tokenizer: Any, shape: Shape | None = None, seed: int = 0) -> Qwen3VLForConditionalGeneration:
     """A randomly initialised model for this tokenizer, float32."""
     import torch
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
+    shape = shape or Shape()
     half = shape.hidden // shape.heads // 2
     section = half // 3
     config = Qwen3VLConfig(
@@ -95,18 +97,32 @@ def build_model(tokenizer: Any, shape: Shape = Shape(), seed: int = 0) -> Qwen3V
     return model
 
 
-def load_model(path: str | Path, *, fast: bool = True) -> Any:
-    """A checkpoint of any Qwen3-VL as float32 on the CPU, in eval mode. Raises MissingPartError without one."""
+class Loaded(NamedTuple):
+    model: Any
+    processor: Any
+
+
+def load_model(start: str | Path, *, fast: bool = True) -> Loaded:
+    """Model (eval mode) and processor of a Qwen3-VL checkpoint folder; "tiny" or "" is the shipped base.
+
+    float32 on the CPU, bfloat16 where there is a GPU. Raises MissingPartError without a checkpoint.
+    """
     import torch
     from transformers import AutoModelForImageTextToText
+    from transformers.utils import logging
 
+    folder = BASE if str(start) in ("", "tiny") else Path(start)
+    logging.disable_progress_bar()
     try:
-        model = AutoModelForImageTextToText.from_pretrained(str(path), dtype=torch.float32)
+        dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
+        model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
     except (OSError, ValueError) as error:
-        raise MissingPartError(f"no checkpoint at {path}: {error}") from error
+        raise MissingPartError(f"no checkpoint at {folder}: {error}") from error
+    if torch.cuda.is_available():
+        model = model.cuda()
     if fast:
         fast_vision(model)
-    return model.eval()
+    return Loaded(model.eval(), load_processor(folder))
 
 
 def save_model(model: Any, processor: Any, folder: Path) -> None:
@@ -140,7 +156,7 @@ def _fast_classes() -> tuple[type, type]:
     from torch.nn import functional
     from transformers.models.qwen3_vl import modeling_qwen3_vl as stock
 
-    class EqualGridAttention(stock.Qwen3VLVisionAttention):
+    class EqualGridAttention(stock.Qwen3VLVisionAttention):  # type: ignore[misc]
         """Vision attention with all pictures of a batch in one call when their grids are equal."""
 
         def forward(
@@ -160,7 +176,7 @@ def _fast_classes() -> tuple[type, type]:
             mixed = functional.scaled_dot_product_attention(q, k, v, scale=self.scaling)
             return self.proj(mixed.transpose(1, 2).reshape(total, -1))
 
-    class LinearPatchEmbed(stock.Qwen3VLVisionPatchEmbed):
+    class LinearPatchEmbed(stock.Qwen3VLVisionPatchEmbed):  # type: ignore[misc]
         """The patch convolution as the matrix product that it is."""
 
         def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
