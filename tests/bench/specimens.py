@@ -3,6 +3,7 @@
 import io
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from rmsweb.actions import Answer, Drag, LeftClick, Point, Scroll, SelectOption, Terminate, Type
@@ -31,6 +32,7 @@ TEMPLATES = ("add", "price", "comment", "book")
 SITES = {"add": "shop", "price": "shop", "comment": "forum", "book": "booking"}
 
 
+@lru_cache(maxsize=4096)
 def picture(text: str, shade: int = 255) -> bytes:
     """A small page-like PNG with a label on it."""
     from PIL import Image, ImageDraw
@@ -207,4 +209,41 @@ def rl_run(path: Path, steps: int = 24, groups: int = 16) -> Path:
                 )
             run.log({"step": step, "loss": 0.1, "reward": 2 * right - 1})
         run.finish(steps=steps)
+    return path
+
+
+def eval_run(path: Path, rates: dict[str, float], count: int = 60, controls: str = "", seed: int = 0) -> Path:
+    """An exam: each model solves an easy task before a hard one; `controls` is tried blank and swapped."""
+    with Run.open(path, "eval", Config(seed=seed)) as run:
+        played = [(name, rate, count) for name, rate in rates.items()]
+        if controls:
+            played += [(f"{controls}+{kind}", 0.02, count // 4) for kind in ("blank", "swapped")]
+        for name, rate, n in played:
+            for i in range(n):
+                draw = random.Random(f"{seed}-{i}")
+                hard = 0.75 * draw.random() + 0.25 * random.Random(f"{seed}-{i}-{name}").random()
+                won: bool | None = hard < rate
+                steps = draw.randint(2, 5) + (0 if won else 1)
+                stop = (
+                    None
+                    if won
+                    else draw.choice([Stop.STEP_LIMIT, Stop.ANSWERED, Stop.NO_PROGRESS, Stop.INVALID_OUTPUT])
+                )
+                if draw.random() < 0.02:
+                    won, stop = None, Stop.ANSWERED
+                t = trajectory(run.images, task(i), steps, model=name, success=bool(won), stop=stop)
+                run.append("trajectory", t)
+                run.append("verdict", verdict(t, won))
+        run.finish(trajectories=sum(n for _, _, n in played))
+    return path
+
+
+def demo_folder(path: Path, count: int = 12) -> Path:
+    """Every stage of a demo; `count` tasks each."""
+    collect_run(path / "collect", "reflect", (0.5, 0.45, 0.3), count)
+    collect_run(path / "collect-plain", "plain", (0.5, 0.3, 0.2), count)
+    sft_run(path / "sft")
+    rl_run(path / "rl")
+    eval_run(path / "eval-sft", {"base": 0.05, "sft": 0.6}, count)
+    eval_run(path / "eval-rl", {"sft_continued": 0.62, "rl": 0.72}, count, controls="rl")
     return path

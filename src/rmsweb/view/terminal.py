@@ -1,0 +1,42 @@
+"""The list of trajectories as a table in the terminal (rich)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rmsweb.view.index import Row
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MARKS = {"solved": "[blue]✓[/]", "not solved": "[red]✕[/]", "no verdict": "?"}
+
+
+def listing(rows: Sequence[Row], most: int | None = None) -> "Table":
+    """One line a trajectory; `most` shows only the last so many and says how many there are."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    solved, judged = (sum(row.verdict in kinds for row in rows) for kinds in (["solved"], ["solved", "not solved"]))
+    title = f"{len(rows)} trajectories, {solved} of {judged} judged ones solved"
+    shown = rows if most is None else rows[-most:]
+    if len(shown) < len(rows):
+        title += f" (the last {len(shown)})"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    table.add_column("goal", ratio=1, no_wrap=True, overflow="ellipsis")
+    for heading in ("template", "arm"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("attempt", "steps"):
+        table.add_column(heading, justify="right")
+    table.add_column("outcome", no_wrap=True)
+    for row in shown:
+        said = [_printable(text) for text in (row.goal, row.template, row.arm)]
+        cells = [escape(text) for text in said]
+        table.add_row(MARKS[row.verdict], *cells, str(row.attempt), str(row.steps), row.outcome)
+    return table
+
+
+def _printable(text: str) -> str:
+    """Page-derived text without control characters: it must not drive the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
