@@ -244,7 +244,9 @@ class MineConfig(Section):
     task_cap: int = Field(default=8, ge=1)
     """Most states of one task."""
     fix_attempts: int = Field(default=2, ge=0)
-    """Teacher continuations tried from a replayed state."""
+    """Teacher continuations tried from one replayed state."""
+    fix_tries: int = Field(default=4, ge=0)
+    """Teacher continuations of one failed rollout, over all its states; further ones seldom pay."""
     fix_steps: int | None = Field(default=None, ge=0)
     """Stop asking the teacher when this many browser steps are spent, replays included."""
     flip_attempts: int = Field(default=1, ge=1)

@@ -104,7 +104,9 @@ class Successes:
             step = trajectory.steps[index]
             if step.decision.action is None:
                 continue
-            known = Known(_reference(step, source), len(path) - position, trajectory.id)
+            known = Known(
+                _reference(step, source, advised=bool(trajectory.advice)), len(path) - position, trajectory.id
+            )
             self._at.setdefault((trajectory.task.id, keys[index]), []).append(known)
 
     def at(self, task_id: str, key: str, own: str = "") -> tuple[ReferenceAction, ...]:
@@ -136,9 +138,11 @@ class Successes:
         return self._lengths.get(task_id)
 
 
-def _reference(step: Step, source: Source) -> ReferenceAction:
+def _reference(step: Step, source: Source, advised: bool) -> ReferenceAction:
     decision = step.decision
     assert decision.action is not None
+    # What an advised policy thinks may repeat the advice.
+    thought = "" if advised else decision.thought
     return ReferenceAction(
-        action=decision.action, intent=decision.intent, thought=decision.thought, hit=hit_of(step), source=source
+        action=decision.action, intent=decision.intent, thought=thought, hit=hit_of(step), source=source
     )

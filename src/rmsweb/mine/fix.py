@@ -8,10 +8,12 @@ trained on.
 Owns the plan, which is a pure function of what is known so far: after a kill the same jobs come out again.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rmsweb.actions import ENDING
+from rmsweb.config import MineConfig
 from rmsweb.mine.align import Successes, look, state_keys
 from rmsweb.mine.locate import Mark, wrong_act
 from rmsweb.records import Decision, Stop, Trajectory, Verdict
@@ -62,7 +64,11 @@ def continuation(trajectory: Trajectory, step: int, attempt: int, kind: str = "f
 
 
 def steps_to_fix(located: Located) -> list[int]:
-    """Located steps in the order in which they are worth a try: those behind a wrong act, hard to undo, come last."""
+    """Steps in the order in which they are worth a try: those behind a wrong act, hard to undo, come last.
+
+    The first step is among the first two, located or not: a success from the start shows where the rollout left the
+    way, for all of its states that lie on it.
+    """
     steps = located.trajectory.steps
     acted = next((step.index for step in steps if wrong_act(step)), len(steps))
 
@@ -71,26 +77,36 @@ def steps_to_fix(located: Located) -> list[int]:
             return False, len(ORDER), 0
         return mark.step > acted, ORDER.index(mark.detector), mark.step
 
-    return list(dict.fromkeys(mark.step for mark in sorted(located.marks, key=worth) if mark.step < len(steps)))
+    found = [mark.step for mark in sorted(located.marks, key=worth) if mark.step < len(steps)]
+    if all(mark.detector in ORDER for mark in located.marks):
+        found.insert(1, 0)
+    return list(dict.fromkeys(found))
 
 
-def next_round(
-    failed: Iterable[Located], known: Successes, tried: Mapping[tuple[str, str], int], attempts: int
-) -> list[Continuation]:
-    """At most one job for a trajectory and for a state; none where a reference is known or all tries were made."""
+@dataclass(slots=True)
+class Tries:
+    """How often the teacher was asked, by state and by rollout."""
+
+    states: Counter[tuple[str, str]] = field(default_factory=Counter)
+    rollouts: Counter[str] = field(default_factory=Counter)
+
+
+def next_round(failed: Iterable[Located], known: Successes, tries: Tries, config: MineConfig) -> list[Continuation]:
+    """At most one job for a rollout and for a state; none where a reference is known or all tries were made."""
     jobs: list[Continuation] = []
     taken: set[tuple[str, str]] = set()
     for located in failed:
         trajectory = located.trajectory
+        if tries.rollouts[trajectory.id] >= config.fix_tries:
+            continue
         keys = state_keys(trajectory.steps)
-        for step in steps_to_fix(located):
-            place = (trajectory.task.id, keys[step])
-            if place in taken or known.at(*place):
-                continue
-            if tried.get(place, 0) < attempts:
-                taken.add(place)
-                jobs.append(continuation(trajectory, step, tried.get(place, 0)))
-                break
+        places = [(step, (trajectory.task.id, keys[step])) for step in steps_to_fix(located)]
+        owed = [(s, p) for s, p in places if p not in taken and tries.states[p] < config.fix_attempts]
+        owed = [(s, p) for s, p in owed if not known.at(*p)]
+        if owed:
+            step, place = min(owed, key=lambda one: tries.states[one[1]])
+            taken.add(place)
+            jobs.append(continuation(trajectory, step, tries.states[place]))
     return jobs
 
 
@@ -110,28 +126,25 @@ async def fix(
     failed: Sequence[Located],
     known: Successes,
     play: Callable[[Sequence[Continuation]], Awaitable[Mapping[str, tuple[Trajectory, Verdict]]]],
-    attempts: int,
-    budget: int | None = None,
+    config: MineConfig,
 ) -> Spent:
-    """Rounds of teacher continuations until nothing is owed or `budget` browser steps are spent; `known` learns.
+    """Rounds of teacher continuations until nothing is owed or `fix_steps` browser steps are spent; `known` learns.
 
     `play` carries jobs out (or finds them done before) and gives each id its trajectory and verdict.
     """
-    spent = Spent()
-    tried: dict[tuple[str, str], int] = {}
-    while jobs := next_round(failed, known, tried, attempts):
+    spent, tries = Spent(), Tries()
+    while jobs := next_round(failed, known, tries, config):
         for start in range(0, len(jobs), CHUNK):
-            if budget is not None and spent.browser_steps >= budget:
+            if config.fix_steps is not None and spent.browser_steps >= config.fix_steps:
                 return spent
             chunk = jobs[start : start + CHUNK]
             done = await play(chunk)
             for job in chunk:
-                place = (job.trajectory.task.id, state_keys(job.trajectory.steps)[job.step])
-                tried[place] = tried.get(place, 0) + 1
                 trajectory, verdict = done[job.id]
+                place = (job.trajectory.task.id, state_keys(job.trajectory.steps)[job.step])
+                tries.rollouts[job.trajectory.id] += 1
+                tries.states[place] += 1 if restored(job, trajectory) else config.fix_attempts
                 _learn(job, trajectory, verdict, known, spent)
-                if not restored(job, trajectory):
-                    tried[place] = attempts
     return spent
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmsweb.config import Config
+from rmsweb.mine.advice import Reflect
 from rmsweb.mine.fix import Continuation
 from rmsweb.progress import Progress
-from rmsweb.records import INFRA_STOPS, Stop, Task, Trajectory, Verdict
+from rmsweb.records import INFRA_STOPS, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.rollout import Job, many, trajectory_id
 from rmsweb.store import Run
 
@@ -37,6 +38,8 @@ class Parts:
     judge: "Judge"
     chat: "ChatModel | None" = None
     """For `first_error = "chat"` and `labels = "chat"`."""
+    reflect: Reflect | None = None
+    """Advises the teacher; None: it goes on unadvised."""
 
 
 @dataclass(slots=True)
@@ -70,7 +73,12 @@ class Played:
         return [(t, v) for t, v in done if v is not None and v.success is not None and t.stop not in INFRA_STOPS]
 
     async def continuations(
-        self, jobs: Sequence[Continuation], by: "Policy", name: str, show: Progress
+        self,
+        jobs: Sequence[Continuation],
+        by: "Policy",
+        name: str,
+        show: Progress,
+        advice: Mapping[str, tuple[Reflection, ...]] | None = None,
     ) -> Mapping[str, tuple[Trajectory, Verdict]]:
         """Replays and goes on with `by`; the step limit counts from the restored state."""
         limit = self.config.episode.max_steps
@@ -85,6 +93,7 @@ class Played:
                 images=self.run.images,
                 attempt=job.attempt,
                 arm=job.arm,
+                reflections=(advice or {}).get(job.id, ()),
                 prefix=job.prefix,
                 expect=job.expect,
                 seed=self.config.seed,

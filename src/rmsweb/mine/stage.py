@@ -1,6 +1,7 @@
 """The stage `mine`: policy rollouts -> critical states with verified references -> what is trained on.
 
     trajectories.jsonl, verdicts.jsonl   rollouts (`task#k`), teacher continuations (`fix-k-step/task#try`), flips
+    reflections.jsonl                    what the teacher was advised
     probes.jsonl                         replies drawn again at visited states
     labels.jsonl                         failure modes named by a chat model
     states.jsonl, modes.jsonl            the result, written in one piece at the end
@@ -20,6 +21,7 @@ from rmsweb.config import Config
 from rmsweb.errors import ConfigError
 from rmsweb.executor import LocalExecutor
 from rmsweb.mine import ask, probe
+from rmsweb.mine.advice import Advice
 from rmsweb.mine.align import Successes, state_keys
 from rmsweb.mine.disjoint import Overlap, assert_disjoint
 from rmsweb.mine.fix import Continuation, Located, Spent, fix, restored
@@ -224,14 +226,21 @@ async def _fix(stage: _Stage, located: Sequence[Located], known: Successes) -> N
     if teacher is None:
         return
 
+    advice = Advice(stage.played.run, stage.played.parts.reflect)
+    verdicts = stage.played.verdicts
+
     async def play(jobs: Sequence[Continuation]) -> Mapping[str, tuple[Trajectory, Verdict]]:
         stage.jobs.update({job.id: job for job in jobs})
-        return await stage.played.continuations(jobs, teacher, "mine: references", stage.show)
+        said = {job.id: await advice.on(job, verdicts[job.trajectory.id]) for job in jobs}
+        done = await stage.played.continuations(jobs, teacher, "mine: references", stage.show, said)
+        for job in jobs:
+            await advice.learn(job, *done[job.id])
+        return done
 
     targets = [one for one in located if one.verdict.success is False and _trainable(one)]
     if mine.sampling == "uniform":
         targets = [_anywhere(one, stage.config.seed) for one in targets]
-    stage.spent = await fix(targets, known, play, mine.fix_attempts, mine.fix_steps)
+    stage.spent = await fix(targets, known, play, mine)
 
 
 def _trainable(located: Located) -> bool:
