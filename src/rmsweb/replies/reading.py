@@ -50,7 +50,7 @@ def parse_reply(
         blocks = last_of_thinking(thinking)
         body = thinking if blocks else body
     if not blocks:
-        raise ReplyError(ParseErrorKind.NO_CALL, "no <tool_call> in the reply; write exactly one")
+        raise ReplyError(ParseErrorKind.NO_CALL, "the reply holds no call; write exactly one")
     frame = frame_of(viewport, profile, resized)
     action, block, found = _choose(blocks, frame)
     repairs += [*block.repairs, *found]
