@@ -10,7 +10,7 @@ import pytest
 from rmsweb.actions import Action, Answer, GoBack, LeftClick, Point, Scroll, Terminate
 from rmsweb.config import BrowserConfig, Config, EpisodeConfig
 from rmsweb.errors import BrowserError, BudgetError, ConfigError, DataError, EndpointError
-from rmsweb.records import Decision, Effect, Element, Box, Observation, ParseFault, Stop, Task, Verdict
+from rmsweb.records import Box, Decision, Effect, Element, Observation, ParseFault, Stop, Task, Verdict
 from rmsweb.rollout import Job, derive_seed, episode, many, replayed, wall_reason
 
 TASK = Task(id="t1", suite="fake", site="s", template="k", split="train", goal="open it", max_steps=8)

@@ -1,0 +1,210 @@
+"""What collection brought and what it cost: the figures of the proof obligation (method.md 1.7). Pure.
+
+Owns `kept` (which attempt is a task's success), the summary of one arm and the paired comparison of two. Costs are
+browser steps of all attempts; a task counts in the yield whatever became of it, blocked ones included.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rmsweb.config import CollectConfig
+from rmsweb.records import Reflection, Task, Trajectory, Verdict
+from rmsweb.reflect.leaks import find_leaks
+from rmsweb.reflect.rules import outcome_of
+
+RESAMPLES = 2000
+
+
+class Interval(NamedTuple):
+    """95 %."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: int, n: int) -> Interval:
+    """Wilson score interval of a share; (0, 1) without data."""
+    if n == 0:
+        return Interval(0.0, 1.0)
+    from scipy.stats import binomtest
+
+    found = binomtest(successes, n).proportion_ci(method="wilson")
+    return Interval(round(float(found.low), 4), round(float(found.high), 4))
+
+
+def bootstrap_mean(values: Sequence[float], seed: int = 0) -> Interval | None:
+    """Percentile bootstrap of a mean; None with fewer than two values."""
+    if len(values) < 2:
+        return None
+    draw = np.random.default_rng(seed)
+    array = np.asarray(values, dtype=float)
+    means = array[draw.integers(0, len(array), (RESAMPLES, len(array)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Interval(round(float(low), 4), round(float(high), 4))
+
+
+def bootstrap_ratio(above: Sequence[float], below: Sequence[float], seed: int = 0) -> Interval | None:
+    """Percentile bootstrap of sum(above) / sum(below) over pairs; None where the denominator can be zero throughout."""
+    if len(above) < 2 or sum(below) == 0:
+        return None
+    draw = np.random.default_rng(seed)
+    a, b = np.asarray(above, dtype=float), np.asarray(below, dtype=float)
+    rows = draw.integers(0, len(a), (RESAMPLES, len(a)))
+    tops, bottoms = a[rows].sum(axis=1), b[rows].sum(axis=1)
+    ratios = tops[bottoms > 0] / bottoms[bottoms > 0]
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return Interval(round(float(low), 4), round(float(high), 4))
+
+
+def kept(attempts: Iterable[Trajectory], verdicts: Mapping[str, Verdict]) -> Trajectory | None:
+    """The shortest success; of equally short ones the earliest. A later one is kept only if it is shorter."""
+    good = [t for t in attempts if t.id in verdicts and verdicts[t.id].success is True]
+    return min(good, key=lambda t: (len(t.steps), t.attempt), default=None)
+
+
+def by_task(trajectories: Iterable[Trajectory]) -> dict[str, list[Trajectory]]:
+    """Attempts of each task, in order."""
+    found: dict[str, list[Trajectory]] = defaultdict(list)
+    for trajectory in trajectories:
+        found[trajectory.task.id].append(trajectory)
+    return {task: sorted(attempts, key=lambda t: t.attempt) for task, attempts in found.items()}
+
+
+def summary(
+    tasks: Sequence[Task],
+    trajectories: Collection[Trajectory],
+    verdicts: Mapping[str, Verdict],
+    reflections: Mapping[str, Reflection],
+    config: CollectConfig,
+) -> dict[str, Any]:
+    """Figures of one arm. `yield_at[k]` is the share of tasks solved within k + 1 attempts."""
+    attempts = by_task(trajectories)
+    solved_at = {task: _first_success(tries, verdicts) for task, tries in attempts.items()}
+    counts = [sum(s is not None and s <= k for s in solved_at.values()) for k in range(config.retries + 1)]
+    n = len(tasks)
+    yields = [round(count / n, 4) if n else 0.0 for count in counts]
+    best = [t for t in (kept(tries, verdicts) for tries in attempts.values()) if t is not None]
+    steps_of_kept = [len(t.steps) for t in best]
+    spent = {task: sum(len(t.steps) for t in tries) for task, tries in attempts.items()}
+    costs = [spent.get(task.id, 0) for task in tasks]
+    wins = [int(solved_at.get(task.id) is not None) for task in tasks]
+    outcomes = Counter(outcome_of(t, verdicts.get(t.id)) for t in trajectories)
+    mean_steps = round(sum(steps_of_kept) / len(best), 3) if best else None
+    cost = round(sum(costs) / len(best), 3) if best else None
+    return {
+        "arm": config.arm,
+        "policy": next((t.policy for t in trajectories), ""),
+        "tasks": n,
+        "attempts": len(trajectories),
+        "attempts_by_number": dict(sorted(Counter(t.attempt for t in trajectories).items())),
+        "browser_steps": sum(costs),
+        "kept": len(best),
+        "yield_at": yields,
+        "yield_interval": [wilson(count, n) for count in counts],
+        "marginal_yield": [round(b - a, 4) for a, b in zip([0.0, *yields[:-1]], yields, strict=True)],
+        "retry_success": _retry_success(attempts, verdicts, config.retries),
+        "steps_of_kept": mean_steps,
+        "steps_of_kept_interval": bootstrap_mean(steps_of_kept),
+        "steps_of_kept_by_attempt": _steps_by_attempt(best),
+        "inefficient_kept": sum(steps > config.step_budget for steps in steps_of_kept),
+        "browser_steps_per_success": cost,
+        "browser_steps_per_success_interval": bootstrap_ratio(costs, wins),
+        "marginal_cost": _marginal_cost(attempts, counts),
+        "tokens_per_kept": _tokens_per_kept(trajectories, len(best)),
+        "seconds_per_kept": round(sum(t.wall_s for t in trajectories) / len(best), 3) if best else None,
+        "outcomes": dict(sorted(outcomes.items())),
+        "by_template": _by_template(attempts, solved_at),
+        "reflections": len(reflections),
+        "reflection_codes": dict(Counter(r.code for r in reflections.values()).most_common()),
+        **_leak_figures(best),
+    }
+
+
+def _first_success(tries: Sequence[Trajectory], verdicts: Mapping[str, Verdict]) -> int | None:
+    return next((t.attempt for t in tries if t.id in verdicts and verdicts[t.id].success is True), None)
+
+
+def _retry_success(
+    attempts: Mapping[str, Sequence[Trajectory]], verdicts: Mapping[str, Verdict], retries: int
+) -> list[dict[str, Any]]:
+    """For each retry: of the tasks that it met unsolved, the share that it solved."""
+    rows = []
+    for number in range(1, retries + 1):
+        met = [
+            tries
+            for tries in attempts.values()
+            if any(t.attempt == number for t in tries)
+            and _first_success([t for t in tries if t.attempt < number], verdicts) is None
+        ]
+        won = sum(_first_success(tries, verdicts) == number for tries in met)
+        rows.append({"retry": number, "n": len(met), "success": round(won / len(met), 4) if met else None,
+                     "interval": wilson(won, len(met))})  # fmt: skip
+    return rows
+
+
+def _steps_by_attempt(best: Sequence[Trajectory]) -> dict[int, float]:
+    steps: dict[int, list[int]] = defaultdict(list)
+    for trajectory in best:
+        steps[trajectory.attempt].append(len(trajectory.steps))
+    return {attempt: round(sum(found) / len(found), 3) for attempt, found in sorted(steps.items())}
+
+
+def _marginal_cost(attempts: Mapping[str, Sequence[Trajectory]], solved: Sequence[int]) -> list[float | None]:
+    """Browser steps of attempt k for each task that it solved first."""
+    costs: list[float | None] = []
+    before = 0
+    for number, count in enumerate(solved):
+        spent = sum(len(t.steps) for tries in attempts.values() for t in tries if t.attempt == number)
+        costs.append(round(spent / (count - before), 2) if count > before else None)
+        before = count
+    return costs
+
+
+def _tokens_per_kept(trajectories: Iterable[Trajectory], n: int) -> float | None:
+    tokens = sum(s.decision.prompt_tokens + s.decision.completion_tokens for t in trajectories for s in t.steps)
+    return round(tokens / n, 1) if n else None
+
+
+def _by_template(
+    attempts: Mapping[str, Sequence[Trajectory]], solved_at: Mapping[str, int | None]
+) -> dict[str, dict[str, int]]:
+    """template -> tasks tried, solved at first, solved in the end."""
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for task, tries in attempts.items():
+        row = rows[tries[0].task.template]
+        row["n"] += 1
+        row["first"] += solved_at[task] == 0
+        row["solved"] += solved_at[task] is not None
+    return {name: dict(row) for name, row in sorted(rows.items())}
+
+
+def _leak_figures(best: Iterable[Trajectory]) -> dict[str, Any]:
+    """Thoughts of kept, advised attempts that give the guidance away."""
+    advised = [t for t in best if t.advice]
+    thoughts = [(t, s) for t in advised for s in t.steps if s.decision.thought]
+    leaking = sum(bool(find_leaks(s.decision.thought, t.advice, public_texts(t, s.index))) for t, s in thoughts)
+    return {
+        "advised_kept": len(advised),
+        "advised_thoughts": len(thoughts),
+        "leaks": leaking,
+        "leak_rate": round(leaking / len(thoughts), 4) if thoughts else 0.0,
+    }
+
+
+def public_texts(trajectory: Trajectory, index: int) -> list[str]:
+    """What the policy saw besides the guidance at a step: the goal, the pages so far, its earlier naming lines."""
+    texts = [trajectory.task.goal]
+    for step in trajectory.steps[: index + 1]:
+        texts += [step.before.title, *step.before.messages, *(e.name for e in step.before.elements or ())]
+        texts += [step.decision.intent] if step.index < index else []
+    return texts
+
+
+def paired_difference(one: Sequence[float], other: Sequence[float], seed: int = 0) -> dict[str, Any]:
+    """Mean of `other - one` over pairs, with a bootstrap interval."""
+    differences = [b - a for a, b in zip(one, other, strict=True)]
+    mean = sum(differences) / len(differences) if differences else 0.0
+    return {"mean": round(mean, 4), "interval": bootstrap_mean(differences, seed), "n": len(differences)}
