@@ -115,7 +115,10 @@ def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
                 ),
             )
     Run.open(tmp_path / "sft", "sft", Config(), {"samples": source}).close()
-    Run.open(tmp_path / "rl", "rl", Config(), {"sft": tmp_path / "sft"}).close()
+    weights = tmp_path / "sft/checkpoint/model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"x")
+    Run.open(tmp_path / "rl", "rl", Config(), {"sft": weights}).close()
     assert [t.seed for t in training_tasks([tmp_path / "rl"])] == [100, 101, 102]
 
 

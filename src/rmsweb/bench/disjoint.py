@@ -65,15 +65,13 @@ def training_tasks(runs: Iterable[Path]) -> list[Task]:
     """Every task in the given run directories and in those that they were made from (their manifests' inputs)."""
     waiting, seen, tasks = [Path(r) for r in runs], set[Path](), dict[str, Task]()
     while waiting:
-        folder = waiting.pop()
-        folder = folder if folder.is_dir() else folder.parent
-        if folder.resolve() in seen:
+        given = waiting.pop()
+        # An input may be a file in a run, such as its checkpoint's weights.
+        folder = next((f for f in (given, *given.parents[:2]) if (f / "run.json").exists()), None)
+        if folder is None or folder.resolve() in seen:
             continue
         seen.add(folder.resolve())
-        manifest = folder / "run.json"
-        if not manifest.exists():
-            continue
-        inputs = json.loads(manifest.read_text(encoding="utf-8")).get("inputs", {})
+        inputs = json.loads((folder / "run.json").read_text(encoding="utf-8")).get("inputs", {})
         waiting += [Path(item["path"]) for item in inputs.values()]
         for name in SOURCES:
             for task in _tasks_in(folder / name):

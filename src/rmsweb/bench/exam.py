@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench import metrics, scores
+from rmsweb.bench import scores
 from rmsweb.bench.controls import KINDS, Donors, PictureControl
 from rmsweb.bench.disjoint import assert_disjoint
-from rmsweb.bench.metrics import Label
 from rmsweb.config import Config, SuiteConfig
 from rmsweb.errors import ConfigError, RunError
 from rmsweb.progress import Progress, Silent
@@ -79,7 +78,6 @@ async def run(
     *,
     controls: Mapping[str, "Policy"] | None = None,
     training: Sequence[Task] = (),
-    label: Label = metrics.mode_by_stop,
     show: Progress | None = None,
 ) -> dict[str, Any]:
     """Play what is owed, judge it, write scores.json, return the summary (`heldout` and the other exams).
@@ -90,7 +88,7 @@ async def run(
     Raises ConfigError when exam and training share tasks or worlds, RunError when no episode of a model ran.
     """
     shared = {exam.name: assert_disjoint(exam.tasks, training)._asdict() for exam in exams}
-    stage = _Stage(config, run, browser, label, show or Silent())
+    stage = _Stage(config, run, browser, show or Silent())
     for exam in exams:
         async with exam.suite.serving():
             await stage.judge_owed(exam)
@@ -112,7 +110,6 @@ class _Stage:
     config: Config
     run: Run
     browser: "Browser"
-    label: Label
     show: Progress
 
     played: dict[str, Trajectory] = field(default_factory=dict)
@@ -182,7 +179,7 @@ class _Stage:
 
     def finish(self, exams: Sequence[Exam], shared: Mapping[str, Any]) -> dict[str, Any]:
         """Compute every number from the stored files and write scores.json."""
-        rows = scores.read_results(self.run, self.label)
+        rows = scores.results_of(scores.read_judged(self.run))
         numbers: dict[str, Any] = {}
         for exam in exams:
             names = {task.id for task in exam.tasks}

@@ -10,7 +10,7 @@ from rmsweb.config import Config
 
 def exams_in(paths: Sequence[Path], config: Config) -> dict[str, dict[str, Any]]:
     """exam name -> all its numbers (`scores.exam_numbers`), over all the given runs; names in order of appearance."""
-    rows = scores.gather(paths)
+    rows = scores.results_of(scores.gather(paths))
     names = dict.fromkeys(scores.exam_of(r.task) for r in rows)
     return {
         name: scores.exam_numbers(

@@ -9,7 +9,7 @@ Steps are decisions of the policy, the final `answer` included and replayed step
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,17 +72,14 @@ STOP_MODES: Mapping[Stop, str] = {
     Stop.BUDGET: "infra",
 }
 
-Label = Callable[[Trajectory, Verdict | None], str]
-"""Names the failure mode of an unsuccessful trajectory."""
 
-
-def mode_by_stop(trajectory: Trajectory, verdict: Verdict | None) -> str:
+def mode_by_stop(trajectory: Trajectory) -> str:
     """The coarsest failure mode: how the episode ended."""
     return STOP_MODES[trajectory.stop]
 
 
-def result_of(model: str, trajectory: Trajectory, verdict: Verdict | None, label: Label = mode_by_stop) -> Result:
-    """The row of one trajectory. An infra end is never judged, whatever a verdict says."""
+def result_of(model: str, trajectory: Trajectory, verdict: Verdict | None, mode: str = "") -> Result:
+    """The row of one trajectory (`mode`: of a failure; default how it ended). Infra ends are never judged."""
     outcome = outcome_of(trajectory, verdict)
     judged = None if outcome is Outcome.INFRA_ERROR or verdict is None else verdict.success
     decisions = [step.decision for step in trajectory.steps]
@@ -100,7 +97,7 @@ def result_of(model: str, trajectory: Trajectory, verdict: Verdict | None, label
         completion_tokens=sum(d.completion_tokens for d in decisions),
         wall_s=trajectory.wall_s,
         claimed=trajectory.stop is Stop.ANSWERED,
-        mode="" if judged else label(trajectory, verdict),
+        mode="" if judged else mode or mode_by_stop(trajectory),
         judge=verdict.judge if verdict else "",
         raw_reward=float(reward) if isinstance(reward, int | float) else None,
     )
@@ -227,9 +224,12 @@ class YieldPoint(NamedTuple):
     """Steps spent up to here, on all tasks."""
 
 
-def yield_at(results: Sequence[Result]) -> list[YieldPoint]:
-    """Share of tasks solved within 1, 2, ... attempts (`run` is the attempt; infra errors spend none)."""
-    tasks = {r.task.id for r in results}
+def yield_at(results: Sequence[Result], tasks: int | None = None) -> list[YieldPoint]:
+    """Share of tasks solved within 1, 2, ... attempts (`run` is the attempt; infra errors spend none).
+
+    `tasks`: how many were asked for, where some were never tried.
+    """
+    n = len({r.task.id for r in results}) if tasks is None else tasks
     rows = [r for r in results if r.outcome is not Outcome.INFRA_ERROR]
     points = []
     for k in range(1, 2 + max((r.run for r in rows), default=-1)):
@@ -239,8 +239,8 @@ def yield_at(results: Sequence[Result]) -> list[YieldPoint]:
                 shortest[r.task.id] = min(r.steps, shortest.get(r.task.id, r.steps))
         spent = sum(r.steps for r in rows if r.run < k)
         solved = len(shortest)
-        rate, interval = solved / len(tasks), wilson(solved, len(tasks))
-        points.append(YieldPoint(k, len(tasks), solved, rate, interval, mean(list(shortest.values())), spent))
+        rate, interval = solved / n if n else 0.0, wilson(solved, n)
+        points.append(YieldPoint(k, n, solved, rate, interval, mean(list(shortest.values())), spent))
     return points
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from rmsweb.bench import metrics
 from rmsweb.bench.controls import KINDS
-from rmsweb.bench.metrics import Label, Result
+from rmsweb.bench.metrics import Result
+from rmsweb.bench.modes import Judged, failure_modes
 from rmsweb.errors import DataError
 from rmsweb.records import Task, Trajectory, Verdict
 from rmsweb.store import Run
@@ -26,28 +27,30 @@ def arm_of(trajectory: Trajectory) -> str:
     return trajectory.id.removesuffix(f"{trajectory.task.id}#{trajectory.attempt}").rstrip("/")
 
 
-def read_results(run: Run, label: Label = metrics.mode_by_stop) -> list[Result]:
-    """Rows of a run in the order in which they were first begun; a redone episode counts once, as its last try."""
+def read_judged(run: Run) -> list[Judged]:
+    """Episodes of a run with their latest verdicts, in the order first begun; a redone one counts as its last try."""
     verdicts = {v.trajectory_id: v for v in run.read("verdict", Verdict)}
-    rows: dict[str, Result] = {}
-    for t in run.read("trajectory", Trajectory):
-        rows[t.id] = metrics.result_of(arm_of(t) or t.policy, t, verdicts.get(t.id), label)
-    return list(rows.values())
+    last = {t.id: t for t in run.read("trajectory", Trajectory)}
+    return [(t, verdicts.get(t.id)) for t in last.values()]
 
 
-def gather(paths: Sequence[Path], label: Label = metrics.mode_by_stop) -> list[Result]:
-    """Rows of several exam runs. Raises DataError when two runs hold the same model on the same task."""
-    rows: dict[tuple[str, str, int], tuple[Path, Result]] = {}
+def results_of(judged: Sequence[Judged]) -> list[Result]:
+    """Their rows; failures are labelled with the failure modes of Part 2."""
+    modes = failure_modes(judged)
+    return [metrics.result_of(arm_of(t) or t.policy, t, v, modes.get(t.id, "")) for t, v in judged]
+
+
+def gather(paths: Sequence[Path]) -> list[Judged]:
+    """Episodes of several exam runs. Raises DataError when two runs hold the same model on the same task."""
+    found: dict[str, tuple[Path, Judged]] = {}
     for path in paths:
-        for row in read_results(Run.read_only(path), label):
-            key = (row.model, row.task.id, row.run)
-            if key in rows:
-                raise DataError(
-                    f"model {row.model} was examined on {row.task.id} here and in {rows[key][0]}; give one of them",
-                    path,
-                )
-            rows[key] = (path, row)
-    return [row for _, row in rows.values()]
+        for trajectory, verdict in read_judged(Run.read_only(path)):
+            if trajectory.id in found:
+                model, other = arm_of(trajectory), found[trajectory.id][0]
+                where = f"model {model} was examined on {trajectory.task.id} here and in {other}"
+                raise DataError(f"{where}; give one of them", path)
+            found[trajectory.id] = (path, (trajectory, verdict))
+    return [judged for _, judged in found.values()]
 
 
 def models_of(results: Sequence[Result]) -> list[str]:

@@ -111,7 +111,7 @@ class Index:
             file.seek(offset)
             trajectory = Trajectory.model_validate_json(file.read(length))
         verdict = source.verdicts.get(ident)
-        mode = "" if verdict and verdict.success else mode_by_stop(trajectory, verdict)
+        mode = "" if verdict and verdict.success else mode_by_stop(trajectory)
         return Story(source.rows[ident], trajectory, verdict, source.reflections.get(ident), mode)
 
     def image(self, sha: str) -> bytes | None:
