@@ -25,7 +25,7 @@ _FENCE_LANGUAGES = frozenset(
     {"", "json", "jsonc", "json5", "tool_call", "tool_code", "python", "py", "javascript", "js"}
 )
 _BEFORE_OBJECT = re.compile(r"\s*(?:```+\w*\s*)?(?:json\s*|computer_use\s*)?")
-_QUOTES = "\"'`“”‘’«»>"
+_QUOTES = "\"'`“”‘’«»"
 
 
 class Block(NamedTuple):
@@ -130,7 +130,7 @@ def _read_marked(body: str, start: int, limit: int, closed: bool) -> Read:
 
 def _is_talk(body: str, start: int, end: int) -> bool:
     """Whether the marked text is quoted, or stands in the middle of a sentence."""
-    before = body[body.rfind("\n", 0, start) + 1 : start].strip()
+    before = re.split(r"</?tool_call>", body[body.rfind("\n", 0, start) + 1 : start], flags=re.IGNORECASE)[-1].strip()
     behind = body[end:].split("\n", 1)[0].strip()
     if before and (before[-1] in _QUOTES or before[0] == ">"):
         return True

@@ -23,6 +23,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _AFTER_KEY = re.compile(r"\s*:")
 _AFTER_VALUE = re.compile(r"\s*(?:[}\])]|,\s*(?:[\"'“‘”’`}\])\[{(]|[A-Za-z_]\w*\s*:|-?\d))")
 
+_NEXT_FIELD = re.compile(r"\s*[\"'“‘”’`:]")
+
 
 class MalformedJson(ValueError):
     """The text is no JSON value, nor one with certain repairs; `cut` when it merely ends too early."""
@@ -181,6 +183,8 @@ class _Reader:
                 if behind.match(self.text, self.at + 1) or (self.close and not self.text[self.at + 1 :].strip()):
                     self.at += 1
                     return "".join(letters)
+                if _NEXT_FIELD.match(self.text, self.at + 1):
+                    raise self._error("a comma")  # Else the next field would be read as part of this text.
                 if opening == '"':
                     self.repairs.append("unescaped_quote")
             if letter == "\\":
