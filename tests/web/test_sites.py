@@ -74,7 +74,9 @@ class Walker:
             case Wait():
                 self.waited = True
             case LeftClick(point=point) | Type(point=point) | SelectOption(point=point) if point is not None:
-                under = [item for element, item in self.controls() if element.box.contains(point) and not element.covered]
+                under = [
+                    item for element, item in self.controls() if element.box.contains(point) and not element.covered
+                ]
                 assert len(under) == 1, f"{len(under)} elements at {point} on {self.url}"
                 self.use(under[0], action)
 
@@ -142,7 +144,11 @@ def every_page(world: World, limit: int = 60) -> list[Page]:
                 seen.add(item.href)
                 todo.append(item.href)
         for form in page.forms:
-            choices = {item.name: (item.options or ("thanks",))[0] for item in page.items() if item.form == form.id and item.name}
+            choices = {
+                item.name: (item.options or ("thanks",))[0]
+                for item in page.items()
+                if item.form == form.id and item.name
+            }
             for filled in (choices, dict.fromkeys(choices, "")) if form.method == "post" else ():
                 result = world.submit(form.action, {**dict(form.hidden), **filled}, walker.state)
                 assert result is not None, form
@@ -188,12 +194,20 @@ def test_any_count_is_balanced_and_ids_are_fresh() -> None:
 def test_splits_share_no_seed() -> None:
     ranges = list(catalogue.SEEDS.values())
     assert all(set(a).isdisjoint(b) for index, a in enumerate(ranges) for b in ranges[:index])
-    assert {task.template for task in some("heldout_template", 8)}.isdisjoint(task.template for task in some("heldout", 32))
+    assert {task.template for task in some("heldout_template", 8)}.isdisjoint(
+        task.template for task in some("heldout", 32)
+    )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"sites": ("bakery",)}, {"split": "exam"}, {"templates": ("nothing",)}, {"split": "typed", "sites": ("gym",)}, {"offset": 2_000_000}],
+    [
+        {"sites": ("bakery",)},
+        {"split": "exam"},
+        {"templates": ("nothing",)},
+        {"split": "typed", "sites": ("gym",)},
+        {"offset": 2_000_000},
+    ],
 )
 def test_a_setting_that_selects_nothing_is_an_error(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
@@ -224,7 +238,9 @@ def test_every_compact_page_lies_on_the_grid() -> None:
                 assert not cells & taken and all(0 <= x < COLUMNS and 0 <= y < ROWS for x, y in cells), page.title
                 taken |= cells
             nav_row = ROWS - 1 if world.look.nav_bottom else 0
-            assert [cell.row for _, cell in compact_theme.place(page, world.look)[: len(page.nav)]] == [nav_row] * len(page.nav)
+            assert [cell.row for _, cell in compact_theme.place(page, world.look)[: len(page.nav)]] == [nav_row] * len(
+                page.nav
+            )
     assert (WIDTH, HEIGHT) == (COLUMNS * CELL, ROWS * CELL)
 
 
@@ -253,7 +269,18 @@ def test_the_same_actions_give_the_same_documents() -> None:
 
 def test_looks_and_difficulties_vary_by_seed() -> None:
     worlds = [catalogue.world_for(task) for task in some("train", 200, sites=())]
-    for name in ("background", "accent", "nav_bottom", "flip", "indent", "drop", "palette", "side", "listing", "density"):
+    for name in (
+        "background",
+        "accent",
+        "nav_bottom",
+        "flip",
+        "indent",
+        "drop",
+        "palette",
+        "side",
+        "listing",
+        "density",
+    ):
         assert len({getattr(world.look, name) for world in worlds}) > 1, name
     assert 20 < sum(world.asks_cookies for world in worlds) < 80
     assert 20 < sum(world.is_slow for world in worlds) < 80
@@ -340,14 +367,54 @@ def test_wrong_items_dates_guests_and_priorities_fail() -> None:
         assert after(template, "/add", lambda world: thing(world, False)) is False
     for template in ("booking.book", "booking.guests"):
         assert after(template, "/book", stay) is True
-        assert after(template, "/book", lambda world: stay(world, guests="" if template == "booking.guests" else "3")) is False
-        assert after(template, "/book", lambda w: stay(w, date=str(next(d for d in w.dates[w.quest.target["city"]] if str(d) != w.quest.target["date"])))) is False
-    assert after("booking.cancel", "/cancel", lambda w: {"id": str(next(b["id"] for b in w.booked if b["city"] != w.quest.target["city"]))}) is False
+        assert (
+            after(template, "/book", lambda world: stay(world, guests="" if template == "booking.guests" else "3"))
+            is False
+        )
+        assert (
+            after(
+                template,
+                "/book",
+                lambda w: stay(
+                    w, date=str(next(d for d in w.dates[w.quest.target["city"]] if str(d) != w.quest.target["date"]))
+                ),
+            )
+            is False
+        )
+    assert (
+        after(
+            "booking.cancel",
+            "/cancel",
+            lambda w: {"id": str(next(b["id"] for b in w.booked if b["city"] != w.quest.target["city"]))},
+        )
+        is False
+    )
     assert after("forum.comment", "/post", lambda w: {"topic": w.quest.target["topic"], "remark": "no"}) is False
-    assert after("forum.like", "/like", lambda w: {"topic": next(t["topic"] for t in w.threads if t["topic"] != w.quest.target["topic"])}) is False
-    assert after("help.ticket", "/ticket", lambda w: {"topic": w.quest.target["subject"], "priority": w.quest.target["priority"]}) is True
+    assert (
+        after(
+            "forum.like",
+            "/like",
+            lambda w: {"topic": next(t["topic"] for t in w.threads if t["topic"] != w.quest.target["topic"])},
+        )
+        is False
+    )
+    assert (
+        after(
+            "help.ticket",
+            "/ticket",
+            lambda w: {"topic": w.quest.target["subject"], "priority": w.quest.target["priority"]},
+        )
+        is True
+    )
     other = {"low": "urgent", "normal": "low", "urgent": "normal"}
-    assert after("help.ticket", "/ticket", lambda w: {"topic": w.quest.target["subject"], "priority": other[w.quest.target["priority"]]}) is False
+    assert (
+        after(
+            "help.ticket",
+            "/ticket",
+            lambda w: {"topic": w.quest.target["subject"], "priority": other[w.quest.target["priority"]]},
+        )
+        is False
+    )
     assert after("help.ticket", "/ticket", lambda w: {"topic": w.quest.target["subject"], "priority": ""}) is False
 
 

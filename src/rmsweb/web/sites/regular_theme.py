@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rmsweb.web.sites import markup
 from rmsweb.web.sites.pages import Item, Line, LineKind, Page
+from rmsweb.web.sites.pictures import drawing
 from rmsweb.web.sites.world import World
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -50,6 +51,7 @@ class Voice(NamedTuple):
     side_title: str
     side_text: str
     footer: str
+    prose: tuple[str, ...]
 
 
 VOICES = {
@@ -59,6 +61,8 @@ VOICES = {
         "Free returns",
         "Changed your mind? Send it back within a month, no questions asked.",
         "All prices in dollars, taxes included.",
+        ("Made in small batches from materials that last, and checked by hand before it leaves the workshop.",
+         "Wipe it with a damp cloth. Colours may look a little different on your screen than on your shelf.",),
     ),
     "forum": Voice(
         ("The Porch", "Roundtable", "Open Thread", "Commons"),
@@ -66,6 +70,7 @@ VOICES = {
         "Be kind",
         "We are a small community. Read before you write, and stay on topic.",
         "Moderated by volunteers since the early days.",
+        ("This thread is open to all members. Say what you mean, quote what you answer, and let others finish.",),
     ),
     "booking": Voice(
         ("Roomly", "Stayhere", "Quiet Nights", "Harbour Hotels"),
@@ -73,6 +78,8 @@ VOICES = {
         "Pay at the hotel",
         "Prices are per night. Nothing is charged before you arrive.",
         "Hotels in eight cities around the world.",
+        ("A quiet house near the station, with breakfast until late and a desk that is never closed.",
+         "Arrive in the afternoon, leave before noon. Pets are welcome in most rooms.",),
     ),
     "help": Voice(
         ("Support Desk", "Help Centre", "Ask & Answer", "Fixpoint"),
@@ -80,6 +87,8 @@ VOICES = {
         "Before you write",
         "Most answers are in the articles. Have your code at hand when you call.",
         "Waiting times are given in minutes.",
+        ("Have your code ready when you call: it brings you to the right person. The wait is how long callers waited today.",
+         "If this does not help, write to us. Tell us what you tried and what you saw, and we will look into it together.",),
     ),
     "gym": Voice(
         ("Iron & Oak", "Pulse", "Level Up", "Studio Nine"),
@@ -87,6 +96,7 @@ VOICES = {
         "First time here?",
         "Come ten minutes early and bring a towel. Water is free.",
         "Prices per class, in dollars.",
+        ("Bring shoes with clean soles. You can leave a class until the evening before.",),
     ),
 }
 
@@ -114,10 +124,7 @@ def sections(page: Page) -> list[Section]:
 
 
 def thumbnail(label: str) -> str:
-    """CSS background of the little picture beside a thing: its colour when it names one, else a tone of its own."""
-    code = COLOR_CODES.get(label.split()[0]) if label.split() else None
-    if code:
-        return code
+    """CSS background that stands for a label of which there is no drawing: a tone of its own."""
     hue = int.from_bytes(hashlib.sha256(label.encode()).digest()[:2]) % 360
     return f"linear-gradient(135deg, hsl({hue} 45% 72%), hsl({(hue + 40) % 360} 50% 52%))"
 
@@ -140,7 +147,9 @@ def render(page: Page, world: World, prefix: str) -> str:
         cookie_forms=markup.cookie_forms(prefix) if page.cookies else "",
         control=control,
         thumbnail=thumbnail,
+        drawing=lambda label, size: drawing(label, COLOR_CODES.get(label.split()[0], "var(--primary)"), size),
         late=markup.late,
+        hero=len(page.lines) > 2 and page.lines[0].kind == "heading" and world.site in ("shop", "booking"),
         palette=PALETTES[look.palette],
         look=look,
         site=world.site,
