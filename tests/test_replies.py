@@ -615,7 +615,8 @@ def test_reading_inverts_writing(case: tuple[Action, Viewport, Coordinates], lab
 PIECES = st.sampled_from(
     ["<tool_call>", "</tool_call>", "<think>", "</think>", "```", "```json\n", "{", "}", "[", "]", '"', "'", "’", "\\",
      ",", ":", "\n", " ", '"action"', '"left_click"', '"coordinate"', "[500,40]", "NaN", "0x1f", "True",
-     "\ud83c", "\\ud83c", '"name":"computer_use","arguments":', CLICK_JSON, "Thought:", "Action:", "word", "-5", "1e999"]
+     "\ud83c", "\\ud83c", '"name":"computer_use","arguments":', CLICK_JSON, "Thought:", "Action:", "word", "-5",
+     "1e999"]
 )  # fmt: skip
 
 
