@@ -64,6 +64,7 @@ class _Slot:
     """One running browser."""
 
     browser: "PlaywrightBrowser"
+    number: int
     opened: int = 0
     retiring: bool = False
     pages: "set[ChromiumPage]" = field(default_factory=set)
@@ -92,6 +93,7 @@ class ChromiumPool:
         self._places = asyncio.Semaphore(config.concurrency)
         self._launching = asyncio.Lock()
         self._slots: list[_Slot] = []
+        self._launched = 0
         self._playwright: Playwright | None = None
         self._folder: Path | None = None
 
@@ -146,6 +148,11 @@ class ChromiumPool:
             await page.close()
             raise
         return page
+
+    @property
+    def browsers(self) -> frozenset[int]:
+        """Identities of the browsers that run now."""
+        return frozenset(slot.number for slot in self._slots)
 
     async def _page(self, slot: _Slot, viewport: Viewport, scale: float, own_hosts: Sequence[str]) -> "ChromiumPage":
         from playwright.async_api import Error
@@ -216,7 +223,8 @@ class ChromiumPool:
                 f"{self.executable} does not start (no user namespaces for a sandbox? browser.sandbox=false): {error}",
                 "launch",
             ) from error
-        slot = _Slot(browser)
+        self._launched += 1
+        slot = _Slot(browser, self._launched)
         self._slots.append(slot)
         self.version = browser.version
         browser.on("disconnected", lambda _: self._lost(slot))

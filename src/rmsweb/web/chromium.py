@@ -23,6 +23,7 @@ RENDER_ARGS = (
     "--disable-lcd-text",
     "--force-color-profile=srgb",
     "--hide-scrollbars",
+    "--disable-gpu",
     "--disable-smooth-scrolling",
     "--disable-partial-raster",
     "--disable-skia-runtime-opts",

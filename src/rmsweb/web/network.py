@@ -171,6 +171,7 @@ class Gate:
         """refused_address, write_stopped."""
         self._navigations: dict[str, str] = {}
         """`host:port` -> address, of documents asked for in a main frame."""
+        self._told: set[str] = set()
 
     @classmethod
     async def open(cls, config: BrowserConfig, own_hosts: Sequence[str]) -> "Gate":
@@ -225,17 +226,20 @@ class Gate:
     def take_refused(self) -> list[str]:
         """Messages on what was refused since the last call.
 
-        Of hosts outside the allow-list only documents of the main frame are told: pages ask for trackers all the time.
+        Documents of a main frame are told each time, parts of a page once and only when they lead inside this
+        network: pages ask for trackers all the time.
         """
-        told = []
-        for place, reason in list(self._proxy.refused.items()):
-            private = "not among" not in reason
-            if place in self._proxy.told or not (private or place in self._navigations):
+        messages = []
+        for place in dict.fromkeys(self._proxy.untold):
+            reason = self._proxy.refused[place]
+            document = self._navigations.pop(place, None)
+            if document is None and (place in self._told or "not among" in reason):
                 continue
-            self._proxy.told.add(place)
+            self._told.add(place)
             self.tags.add("refused_address")
-            told.append(f"refused address {self._navigations.get(place, place)[:200]}: {reason}")
-        return told
+            messages.append(f"refused address {(document or place)[:200]}: {reason}")
+        self._proxy.untold.clear()
+        return messages
 
     async def close(self) -> None:
         """Ends the proxy and the connections through it."""

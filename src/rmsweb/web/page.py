@@ -218,7 +218,7 @@ class ChromiumPage:
             try:
                 return task.result()
             except Error as error:
-                await asyncio.sleep(0)  # the event that explains the error may be a message away
+                await asyncio.wait({broken}, timeout=0.1)  # the event that explains the error may come after it
                 raise await self._named(error) from error
         reason = broken.result() if broken.done() else "hang"
         self._failed = self._failed or reason

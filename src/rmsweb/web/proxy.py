@@ -29,8 +29,8 @@ class Proxy:
         self._open: set[asyncio.Task[None]] = set()
         self.port = 0
         self.refused: dict[str, str] = {}
-        self.told: set[str] = set()
-        """Refusals that the episode has been told of."""
+        self.untold: list[str] = []
+        """Places refused since somebody last looked, in order."""
 
     @classmethod
     async def start(cls, rules: "Rules") -> "Proxy":
@@ -79,6 +79,7 @@ class Proxy:
         reason, addresses = await self._check(place)
         if reason:
             self.refused[str(place)] = reason
+            self.untold.append(str(place))
             await _answer(writer, "403 Forbidden", f"This address is refused: {reason}.")
             return
         upstream = await _connect(addresses, place.port)
