@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def build_suite(suite: SuiteConfig, config: Config) -> "Suite":
     """The task suite; raises ConfigError for a file suite without a path."""
     if suite.name == "sites":
-        from rmsweb.web.sites import SiteSuite
+        from rmsweb.web.sites.suite import SiteSuite
 
         return SiteSuite(config.profile.theme)
     if suite.name == "miniwob":
@@ -73,7 +73,7 @@ def build_reflector(config: Config, images: Mapping[str, bytes]) -> "Reflector":
     from rmsweb.reflect import reflector
 
     if config.collect.reflector == "rules":
-        return reflector.RuleReflector(config.collect.step_budget)
+        return reflector.RuleReflector(config.collect.step_budget, config.collect.reflection_chars)
     model = build_model(config.collect.reflector_model, images)
     return reflector.ChatReflector(model, images, config.collect)
 

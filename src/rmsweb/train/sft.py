@@ -33,16 +33,16 @@ def run(
     """Fine-tune the checkpoint `start` on `samples`; returns RUN/checkpoint. Raises DataError for unusable samples."""
     if not samples:
         raise DataError("nothing to imitate: no kept trajectory gave a sample; collect more, then `rmsweb samples`")
-    from rmsweb.train.processor import load_processor
     from rmsweb.train.tiny import load_model
 
-    model, processor = load_model(start).train(), load_processor(start)
+    model, processor = load_model(start)
+    model.train()
     rows = [row(sample, config.profile, images) for sample in samples]
     rows += grounding_rows(len(rows), config)
     trainer = build_trainer(config, model, processor, rows, run.path / "trainer")
     share = check_labels(trainer)
     run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
-    trainer.add_callback(_reporter(run, trainer, progress))
+    trainer.add_callback(_reporter(run, progress))
     trainer.train(resume_from_checkpoint=_last_checkpoint(run.path / "trainer"))
     return save(trainer.model, processor, run, trainer.state.global_step)
 
@@ -71,7 +71,7 @@ def save(model: Any, processor: Any, run: Run, updates: int) -> Path:
 
 def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dict[str, Any]], folder: Path) -> Any:
     """TRL's SFTTrainer over the rows; the optimizer is ours (Muon for the tiny model when asked)."""
-    from transformers import get_scheduler
+    from transformers import PrinterCallback, get_scheduler
     from trl import SFTConfig as Arguments
     from trl import SFTTrainer
 
@@ -102,7 +102,7 @@ def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dic
     schedule = get_scheduler(
         sft.optimizer.schedule, optimizer, num_warmup_steps=sft.optimizer.warmup_steps, num_training_steps=updates
     )
-    return SFTTrainer(
+    trainer = SFTTrainer(
         model=model,
         args=arguments,
         train_dataset=dataset(rows),
@@ -110,6 +110,8 @@ def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dic
         peft_config=lora(sft.lora_rank),
         optimizers=(optimizer, schedule),
     )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 def hardware() -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _last_checkpoint(folder: Path) -> str | None:
     return str(max(whole, key=lambda p: int(p.name.rpartition("-")[2]))) if whole else None
 
 
-def _reporter(run: Run, trainer: Any, progress: Progress | None) -> Any:
+def _reporter(run: Run, progress: Progress | None) -> Any:
     from transformers import TrainerCallback
 
     class Reporter(TrainerCallback):  # type: ignore[misc]
