@@ -1,0 +1,286 @@
+"""The report's charts as inline SVG. Owns their looks: one palette, direct labels, no chart junk.
+
+Colours are told apart in the common kinds of colour blindness (Okabe and Ito), and never carry a meaning alone. Text
+stays text (searchable, in the page's font). The same numbers give the same bytes. Every function returns one
+`<svg>`; rates are given as 0..1 and drawn in percent.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rmsweb.bench.wording import MINUS, signed, signed_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, SOFT, FAINT = "#1b1e23", "#5d646e", "#d9dbd7"
+NAMED = {
+    "base": "#7f8791",
+    "sft": "#56b4e9",
+    "sft_continued": "#009e73",
+    "rl": "#d55e00",
+    "plain": "#7f8791",
+    "reflect": "#0072b2",
+}
+MORE = ("#0072b2", "#cc79a7", "#e69f00", "#000000", "#009e73", "#d55e00", "#56b4e9", "#7f8791")
+FATES = {"accepted": "#0072b2", "anchored": "#e69f00", "dropped": "#c3c7cb"}
+WIDTH = 4.7
+"""Inches: narrow enough to be read on a phone, two side by side on a desk."""
+
+Series = Sequence[tuple[float, float]]
+
+
+def colours(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each name: the known ones keep theirs, others take what is left."""
+    left = [c for c in MORE if c not in {NAMED.get(n) for n in names}] or list(MORE)
+    found: dict[str, str] = {}
+    for name in names:
+        found[name] = NAMED.get(name) or left[len([n for n in found if n not in NAMED]) % len(left)]
+    return found
+
+
+@contextmanager
+def _figure(height: float, left: float = 0.11, right: float = 0.97) -> Iterator[tuple[Figure, Axes, list[str]]]:
+    """A figure and its one pair of axes; the SVG is put into the list when the block ends."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    style: dict[str, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "rmsweb",
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "text.color": INK,
+        "axes.edgecolor": FAINT,
+        "axes.labelcolor": SOFT,
+        "xtick.color": SOFT,
+        "ytick.color": SOFT,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.8,
+        "xtick.major.size": 0,
+        "ytick.major.size": 0,
+    }
+    out: list[str] = []
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(WIDTH, height))
+        FigureCanvasSVG(figure)
+        axes = figure.add_axes((left, 0.42 / height, right - left, 1 - 0.52 / height))
+        yield figure, axes, out
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Type": None})
+        out.append(_clean(buffer.getvalue()))
+
+
+def _clean(svg: str) -> str:
+    """Only the drawing: no XML head or metadata, the page's font, and a size that follows the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<svg([^>]*?) width="[^"]*"', r"<svg\1", svg, count=1)
+    svg = re.sub(r'<svg([^>]*?) height="[^"]*"', r"<svg\1", svg, count=1)
+    return svg.replace("'DejaVu Sans'", "inherit").replace("DejaVu Sans", "inherit").strip()
+
+
+def _percent_axis(axis: Any) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", MINUS) + " %"))
+
+
+def _grid(axes: Axes, which: str = "y") -> None:
+    axes.grid(axis=which, color=FAINT, linewidth=0.6)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+
+
+def _end_labels(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, gap: float) -> None:
+    """Names at the right ends of lines, moved apart where they would lie on each other."""
+    placed: list[float] = []
+    for y, name, colour in sorted(ends):
+        at = max(y, placed[-1] + gap) if placed else y
+        placed.append(at)
+        axes.annotate(name, (x, at), xytext=(6, 0), textcoords="offset points", va="center", color=_dark(colour))
+
+
+def _dark(colour: str) -> str:
+    """A colour dark enough for small text."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    while 0.299 * red + 0.587 * green + 0.114 * blue > 125:
+        red, green, blue = int(red * 0.92), int(green * 0.92), int(blue * 0.92)
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def lines(
+    series: Mapping[str, Series],
+    x_label: str,
+    *,
+    percent: bool = True,
+    bands: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    marks: bool = False,
+    from_zero: bool = True,
+    whole_x: bool = True,
+) -> str:
+    """One line a name with its label at the end; `bands` are (low, high) bars at its points."""
+    from matplotlib.ticker import MaxNLocator
+
+    shade, scale = colours(list(series)), 100.0 if percent else 1.0
+    with _figure(2.75, right=0.76) as (_, axes, out):
+        ends, step = [], len(series)
+        for i, (name, points) in enumerate(series.items()):
+            shift = 0.03 * (i - (step - 1) / 2) if bands else 0.0
+            xs, ys = [x + shift for x, _ in points], [scale * y for _, y in points]
+            axes.plot(xs, ys, color=shade[name], linewidth=2, marker="o" if marks else None, markersize=5)
+            if bands and name in bands:
+                lows, highs = ([scale * band[k] for band in bands[name]] for k in (0, 1))
+                axes.vlines(xs, lows, highs, color=shade[name], linewidth=1.4, alpha=0.8)
+            ends.append((ys[-1], name, shade[name]))
+        if from_zero:
+            axes.set_ylim(bottom=0)
+        if percent:
+            axes.set_ylim(0, min(100.0, axes.get_ylim()[1]))
+            _percent_axis(axes.yaxis)
+        if whole_x:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        _grid(axes)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(x_label)
+        low, high = axes.get_ylim()
+        _end_labels(axes, ends, max(x for points in series.values() for x, _ in points), 0.085 * (high - low))
+    return out[0]
+
+
+def shares(
+    steps: Sequence[float], layers: Mapping[str, Sequence[float]], x_label: str, shade: Mapping[str, str] = FATES
+) -> str:
+    """Stacked shares (they add up to 1) over steps, each layer named at its right end."""
+    with _figure(2.75, right=0.76) as (_, axes, out):
+        rows = [[100 * v for v in values] for values in layers.values()]
+        axes.stackplot(
+            steps, rows, colors=[shade[name] for name in layers], edgecolor="white", linewidth=0.6, step="mid"
+        )
+        axes.set_xlim(min(steps), max(steps))
+        axes.set_ylim(0, 100)
+        _percent_axis(axes.yaxis)
+        below, ends = 0.0, []
+        for name, values in zip(layers, rows, strict=True):
+            tail = values[-max(1, len(values) // 6) :]
+            height = sum(tail) / len(tail)
+            ends.append((below + height / 2, name, shade[name]))
+            below += height
+        _end_labels(axes, ends, max(steps), 8.5)
+        axes.set_xlabel(x_label)
+        axes.spines["left"].set_visible(False)
+    return out[0]
+
+
+def dots(
+    rows: Sequence[tuple[str, float, tuple[float, float], float | None]], shade: Mapping[str, str] | None = None
+) -> str:
+    """One row a name: rate with its interval, and a hollow diamond for the rate over judged tasks where it differs."""
+    shade = shade or colours([name for name, *_ in rows])
+    with _figure(0.62 + 0.42 * len(rows), left=0.27, right=0.88) as (_, axes, out):
+        for y, (name, rate, (low, high), other) in enumerate(reversed(rows)):
+            axes.hlines(y, 100 * low, 100 * high, color=shade[name], linewidth=3, alpha=0.45)
+            axes.plot(100 * rate, y, "o", color=shade[name], markersize=8)
+            if other is not None and abs(other - rate) > 0.0005:
+                axes.plot(100 * other, y, "D", markerfacecolor="white", markeredgecolor=shade[name], markersize=5)
+            axes.annotate(f"{100 * rate:.1f}", (100, y), xytext=(8, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
+        axes.tick_params(axis="y", colors=INK)
+        axes.set_xlim(0, 100)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        _percent_axis(axes.xaxis)
+        _grid(axes, "x")
+        axes.spines["left"].set_visible(False)
+    return out[0]
+
+
+def forest(rows: Sequence[tuple[str, float, tuple[float, float]]], scale: float = 100.0, unit: str = "points") -> str:
+    """Paired differences with intervals about a zero line; filled where the interval leaves zero out."""
+    with _figure(0.62 + 0.4 * len(rows), left=0.33, right=0.74) as (_, axes, out):
+        axes.axvline(0, color=SOFT, linewidth=1)
+        for y, (_, difference, (low, high)) in enumerate(reversed(rows)):
+            resolved = not low <= 0 <= high
+            colour = "#0072b2" if resolved else "#8b929a"
+            axes.hlines(y, scale * low, scale * high, color=colour, linewidth=2)
+            axes.plot(
+                scale * difference, y, "o", markersize=7, markeredgecolor=colour,
+                markerfacecolor=colour if resolved else "white", markeredgewidth=1.5,
+            )  # fmt: skip
+            digits = 1 if scale > 1 else 2
+            said = f"{signed(difference, digits, scale)} {signed_interval((low, high), digits, scale)}"
+            axes.annotate(
+                said, (1, y), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+                va="center", fontsize=8, color=INK if resolved else SOFT,
+            )  # fmt: skip
+        axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
+        axes.tick_params(axis="y", colors=INK)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        reach = max((abs(scale * x) for _, _, interval in rows for x in interval), default=1.0) * 1.08 or 1.0
+        axes.set_xlim(-reach if any(i[0] < 0 for *_, i in rows) else -0.08 * reach, reach)
+        axes.set_xlabel(unit)
+        _grid(axes, "x")
+        axes.spines["left"].set_visible(False)
+    return out[0]
+
+
+def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> str:
+    """Two rates a row joined by a line: hollow before, filled after."""
+    shade = colours(names)
+    with _figure(0.85 + 0.34 * len(rows), left=0.44) as (_, axes, out):
+        for y, (_, before, after) in enumerate(reversed(rows)):
+            axes.plot([100 * before, 100 * after], [y, y], color=FAINT, linewidth=3, zorder=1)
+            axes.plot(
+                100 * before, y, "o", markersize=7, markerfacecolor="white", markeredgewidth=1.8,
+                markeredgecolor=shade[names[0]],
+            )  # fmt: skip
+            axes.plot(100 * after, y, "o", markersize=7, color=shade[names[1]])
+        top = len(rows) - 1
+        first, second = rows[0][1], rows[0][2]
+        for value, name, side in ((first, names[0], first > second), (second, names[1], second >= first)):
+            axes.annotate(
+                name, (100 * value, top), xytext=(5 if side else -5, 7), textcoords="offset points",
+                ha="left" if side else "right", color=_dark(shade[name]),
+            )  # fmt: skip
+        axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
+        axes.tick_params(axis="y", colors=INK)
+        axes.set_xlim(left=-0.5)
+        axes.margins(x=0.12)
+        axes.set_ylim(-0.6, len(rows) - 0.1)
+        _percent_axis(axes.xaxis)
+        axes.set_xlabel("of all episodes")
+        _grid(axes, "x")
+        axes.spines["left"].set_visible(False)
+    return out[0]
+
+
+def scatter(points: Mapping[str, tuple[float, float, tuple[float, float]]], x_label: str) -> str:
+    """Name -> (cost, rate, interval): accuracy against cost, cheap and good at the top left."""
+    shade = colours(list(points))
+    with _figure(2.75) as (_, axes, out):
+        for name, (x, rate, (low, high)) in points.items():
+            axes.vlines(x, 100 * low, 100 * high, color=shade[name], linewidth=1.6, alpha=0.6)
+            axes.plot(x, 100 * rate, "o", color=shade[name], markersize=8)
+        widest = max(x for x, *_ in points.values())
+        axes.set_xlim(0, widest * 1.25)
+        axes.set_ylim(0, 100)
+        placed: list[tuple[float, float]] = []
+        for name, (x, rate, _) in sorted(points.items(), key=lambda item: item[1][1]):
+            y = 100 * rate
+            while any(abs(x - a) < 0.3 * widest and abs(y - b) < 7 for a, b in placed):
+                y += 2
+            placed.append((x, y))
+            axes.annotate(
+                name, (x, y), xytext=(8, 0), textcoords="offset points", va="center", color=_dark(shade[name])
+            )
+        _percent_axis(axes.yaxis)
+        axes.set_xlabel(x_label)
+        _grid(axes)
+        axes.spines["left"].set_visible(False)
+    return out[0]

@@ -1,0 +1,149 @@
+"""The stage `report`: one HTML file from any set of run directories.
+
+Promises: the file is whole by itself (style, font, charts and pictures inline; no script; works offline); every number
+in it is computed from the runs' own records; what is absent is left out and named. Text of pages and models is
+escaped, and a policy in the page forbids everything that is not inline style, font or picture.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmsweb.bench import exam_sections, training_sections
+from rmsweb.bench.layout import Section, Stage, Table, stages_in
+from rmsweb.bench.wording import percent
+from rmsweb.store import write_atomic
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TRAINING = ("collect", "sft", "mine", "rl")
+NOTES = (
+    "Solved is what the judge says, never what the policy says of itself. Over all tasks, an episode that was aborted, "
+    "could not be judged or never ran counts as not solved; over judged tasks it is left out.",
+    "Rates have 95 % Wilson intervals. Differences are paired: the same tasks, a percentile bootstrap over tasks. "
+    "An interval that contains zero is reported as no difference resolved, whatever its sign. Intervals stand for "
+    "themselves; nothing is corrected for the number of comparisons.",
+    "Intervals cover the choice of tasks, not the luck of a training run: a claim about a method needs several seeds.",
+    "Steps are the policy's decisions, the final answer included.",
+)
+
+
+def write_report(given: Mapping[str, Path], out: Path, summary: Mapping[str, Any] | None = None) -> Path:
+    """Write the report of the runs named (name -> run directory, or a folder of them). Returns its path.
+
+    `summary` (a demo's summary.json) adds what only it knows, such as the wall time of the whole.
+    """
+    out = Path(out)
+    write_atomic(out, render(stages_in(given), summary).encode())
+    return out
+
+
+def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None) -> str:
+    """The page as text."""
+    by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, "samples", "eval")}
+    exams = exam_sections.exams(by_verb["eval"])
+    training = [getattr(training_sections, verb)(by_verb[verb]) for verb in TRAINING]
+    sections = [*exams, *training]
+    absent = [s.title for s in training if s.empty] + ([] if exams else ["Exam"])
+    return _environment().get_template("report.html.jinja").render(
+        title=_title(stages),
+        sections=[s for s in sections if not s.empty],
+        absent=absent,
+        headline=headline(exams),
+        facts=facts(stages, summary or {}),
+        runs=_runs_table(stages),
+        configs=[(s.name, json.dumps(_changed(s), indent=1, ensure_ascii=False)) for s in stages],
+        notes=NOTES,
+        css=_text("report.css"),
+        font=base64.b64encode(_font()).decode(),
+    )  # fmt: skip
+
+
+def headline(exams: Sequence[Section]) -> list[str]:
+    """The first sentences of the first exam: its differences, null results included."""
+    return exams[0].lead if exams else []
+
+
+def facts(stages: Sequence[Stage], summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was run, in a few words each; a fact that differs between the runs is given with all its values."""
+
+    def over(*keys: str, of: str = "config") -> str:
+        values: dict[str, None] = {}
+        for stage in stages:
+            value: Any = stage.manifest.get(of, {})
+            for key in keys:
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if value not in (None, ""):
+                values.setdefault("\u00d7".join(map(str, value)) if isinstance(value, list) else str(value))
+        return ", ".join(values)
+
+    revisions = dict.fromkeys(f"{s.manifest.get('version')} ({s.manifest.get('git') or 'no git'})" for s in stages)
+    versions = {k: v for s in stages for k, v in s.manifest.get("versions", {}).items()}
+    wall = summary.get("wall_s")
+    found = [
+        ("rmsweb", ", ".join(revisions)),
+        ("seed", over("seed")),
+        ("viewport", over("profile", "viewport")),
+        ("observation", over("profile", "observation")),
+        ("profile", over("profile", "name")),
+        ("suite", over("suite", "name")),
+        ("judge", over("judge", "kind")),
+        ("started", min((str(s.manifest.get("started", "")) for s in stages), default="")),
+        ("wall time", f"{wall / 60:.1f} min in all" if isinstance(wall, int | float) else ""),
+        ("versions", ", ".join(f"{k} {v}" for k, v in versions.items())),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _title(stages: Sequence[Stage]) -> str:
+    parents = {s.path.resolve().parent.name for s in stages}
+    name = parents.pop() if len(parents) == 1 and len(stages) > 1 else ", ".join(s.name for s in stages[:3])
+    return f"rmsweb report: {name}"
+
+
+def _runs_table(stages: Sequence[Stage]) -> Table:
+    rows = []
+    for s in stages:
+        m = s.manifest
+        counts = ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in m.get("counts", {}).items())
+        rows.append([s.name, s.verb, str(m.get("status", "")), f"{m.get('wall_s', 0):.0f} s", counts])
+    return Table(("run", "verb", "status", "wall", "counts"), rows, words=frozenset({1, 2, 4}))
+
+
+def _changed(stage: Stage) -> Any:
+    """The stage's settings that differ from the defaults."""
+    from rmsweb.config import Config
+
+    return _apart(json.loads(Config().model_dump_json()), stage.manifest["config"])
+
+
+def _apart(default: Any, value: Any) -> Any:
+    if isinstance(default, Mapping) and isinstance(value, Mapping):
+        changed = {k: _apart(default.get(k), v) for k, v in value.items() if default.get(k) != v}
+        return {k: v for k, v in changed.items() if v != {}}
+    return value
+
+
+@lru_cache(maxsize=1)
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rmsweb.bench"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["percent"] = percent
+    return environment
+
+
+def _text(name: str) -> str:
+    return (resources.files("rmsweb.bench") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _font() -> bytes:
+    return (resources.files("rmsweb.web") / "static" / "fonts" / "inter.woff2").read_bytes()
