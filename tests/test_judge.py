@@ -87,9 +87,10 @@ def test_verdict_words(text: str, success: bool) -> None:
     "text",
     [
         "", "I cannot tell from these pictures.", "VERDICT: SUCCESS or FAILURE",
-        "VERDICT: SUCCESS, FAILURE or CANNOT_TELL", "SUCCESS/FAILURE", "The run was a success.", "Success is not reached", "VERDICT: SUCCESS\nVERDICT: FAILURE",
-        "Successive steps", "No errors were found", "SUCCESS, but not quite", "VERDICT:",
-        "<think>VERDICT: SUCCESS</think>", "not sure", "Verdict: successish", "Correctly speaking, SUCCESS", "nothing: SUCCESS",
+        "VERDICT: SUCCESS, FAILURE or CANNOT_TELL", "SUCCESS/FAILURE", "The run was a success.", "VERDICT:", "not sure",
+        "Success is not reached", "VERDICT: SUCCESS\nVERDICT: FAILURE", "Successive steps", "No errors were found",
+        "SUCCESS, but not quite", "<think>VERDICT: SUCCESS</think>", "Verdict: successish", "nothing: SUCCESS",
+        "Correctly speaking, SUCCESS",
     ],
 )  # fmt: skip
 def test_no_verdict_is_made_up(text: str) -> None:
