@@ -345,77 +345,66 @@ def test_a_wrong_answer_fails_and_the_distractor_is_wrong() -> None:
             assert walker.verdict() is True, (task.id, right)
 
 
-def test_wrong_items_dates_guests_and_priorities_fail() -> None:
-    def after(template: str, path: str, form: Any) -> bool | None:
-        site, name = template.split(".")
-        task = some("train", 1, sites=(site,), templates=(name,))[0]
-        walker = Walker(task)
-        result = walker.world.submit(path, form(walker.world), walker.state)
-        assert result is not None
-        walker.state, walker.answer = result[0], "done"
-        return walker.verdict()
+def world_of(template: str) -> Any:
+    site, name = template.split(".")
+    return catalogue.world_for(some("train", 1, sites=(site,), templates=(name,))[0])
 
-    def thing(world: Any, same: bool) -> dict[str, str]:
-        kin = [x["name"] for x in world.things if x["noun"] == world.quest.target["noun"]]
-        return {"name": next(name for name in kin if (name == world.quest.target["name"]) == same)}
 
-    def stay(world: Any, **other: str) -> dict[str, str]:
-        return {**world.quest.target, **other}
+def after(world: Any, path: str, **form: str) -> bool | None:
+    """The verdict when the form is sent and nothing else is done."""
+    result = world.submit(path, form, world.initial())
+    assert result is not None
+    return checks.check(world, "done", {"state": result[0]}).success
 
-    for template in ("shop.add", "shop.cheapest"):
-        assert after(template, "/add", lambda world: thing(world, True)) is True
-        assert after(template, "/add", lambda world: thing(world, False)) is False
-    for template in ("booking.book", "booking.guests"):
-        assert after(template, "/book", stay) is True
-        assert (
-            after(template, "/book", lambda world: stay(world, guests="" if template == "booking.guests" else "3"))
-            is False
+
+@pytest.mark.parametrize("template", ["shop.add", "shop.cheapest"])
+def test_another_colour_of_the_same_thing_is_wrong(template: str) -> None:
+    world = world_of(template)
+    name, noun = world.quest.target["name"], world.quest.target["noun"]
+    assert after(world, "/add", name=name) is True
+    for thing in world.things:
+        if thing["noun"] == noun and thing["name"] != name:
+            assert after(world, "/add", name=thing["name"]) is False
+
+
+@pytest.mark.parametrize("template", ["booking.book", "booking.guests"])
+def test_another_date_room_or_number_of_guests_is_wrong(template: str) -> None:
+    world = world_of(template)
+    target = dict(world.quest.target)
+    dates = [str(date) for date in world.dates[target["city"]] if str(date) != target["date"]]
+    rooms = [room for room in lexicon.ROOMS if room != target["room"]]
+    guests = [number for number in "1234" if number != target["guests"]]
+    assert after(world, "/book", **target) is True
+    assert after(world, "/book", **{**target, "guests": ""}) is (template == "booking.book")
+    for name, values in (("date", dates), ("room", rooms), ("guests", guests)):
+        for value in values:
+            assert after(world, "/book", **{**target, name: value}) is False, (name, value)
+
+
+def test_another_booking_thread_author_or_case_is_wrong() -> None:
+    world = world_of("booking.cancel")
+    for entry in world.booked:
+        assert after(world, "/cancel", id=str(entry["id"])) is (entry["city"] == world.quest.target["city"])
+    world = world_of("forum.like")
+    for thread in world.threads:
+        assert after(world, "/like", topic=thread["topic"]) is (thread["author"] == world.quest.target["author"])
+    world = world_of("forum.comment")
+    target = world.quest.target
+    for thread in world.threads:
+        assert after(world, "/post", topic=thread["topic"], remark=target["remark"].title()) is (
+            thread["topic"] == target["topic"]
         )
-        assert (
-            after(
-                template,
-                "/book",
-                lambda w: stay(
-                    w, date=str(next(d for d in w.dates[w.quest.target["city"]] if str(d) != w.quest.target["date"]))
-                ),
-            )
-            is False
-        )
-    assert (
-        after(
-            "booking.cancel",
-            "/cancel",
-            lambda w: {"id": str(next(b["id"] for b in w.booked if b["city"] != w.quest.target["city"]))},
-        )
-        is False
-    )
-    assert after("forum.comment", "/post", lambda w: {"topic": w.quest.target["topic"], "remark": "no"}) is False
-    assert (
-        after(
-            "forum.like",
-            "/like",
-            lambda w: {"topic": next(t["topic"] for t in w.threads if t["topic"] != w.quest.target["topic"])},
-        )
-        is False
-    )
-    assert (
-        after(
-            "help.ticket",
-            "/ticket",
-            lambda w: {"topic": w.quest.target["subject"], "priority": w.quest.target["priority"]},
-        )
-        is True
-    )
-    other = {"low": "urgent", "normal": "low", "urgent": "normal"}
-    assert (
-        after(
-            "help.ticket",
-            "/ticket",
-            lambda w: {"topic": w.quest.target["subject"], "priority": other[w.quest.target["priority"]]},
-        )
-        is False
-    )
-    assert after("help.ticket", "/ticket", lambda w: {"topic": w.quest.target["subject"], "priority": ""}) is False
+    assert after(world, "/post", topic=target["topic"], remark=f"very {target['remark']}") is False
+
+
+def test_a_ticket_needs_both_fields_and_the_right_ones() -> None:
+    world = world_of("help.ticket")
+    subject, priority = world.quest.target["subject"], world.quest.target["priority"]
+    for given in lexicon.PRIORITIES:
+        assert after(world, "/ticket", topic=subject, priority=given) is (given == priority)
+    assert after(world, "/ticket", topic=subject, priority="") is False
+    assert after(world, "/ticket", topic="", priority=priority) is False
+    assert after(world, "/ticket", topic="chess", priority=priority) is False
 
 
 def test_undoing_a_mistake_counts_as_nothing_else_done() -> None:

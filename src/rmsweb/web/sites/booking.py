@@ -167,7 +167,13 @@ class Bookings(World):
             guests = form.get("guests") or "1"
             ident = max((entry["id"] for entry in state["bookings"]), default=0) + 1
             state["bookings"].append(
-                {"id": ident, "city": city, "room": room, "date": int(date), "guests": guests if guests in GUESTS else "1"}
+                {
+                    "id": ident,
+                    "city": city,
+                    "room": room,
+                    "date": int(date),
+                    "guests": guests if guests in GUESTS else "1",
+                }
             )
             return "/bookings?note=booked"
         entry = _find(state, form.get("id", ""))
@@ -191,7 +197,9 @@ class Bookings(World):
         if self.template in ("cancel", "move"):
             return self._advise_own(path, query, labels)
         if path == "/confirm" and all(query.get(key) == target[key] for key in ("city", "room", "date")):
-            return Move("click", "confirm") if self._guests_chosen(labels) else Move("select", "guests", target["guests"])
+            return (
+                Move("click", "confirm") if self._guests_chosen(labels) else Move("select", "guests", target["guests"])
+            )
         if path == "/room" and query.get("city") == target["city"] and query.get("room") == target["room"]:
             return Move("click", target["date"])
         if path == "/city" and query.get("city") == target["city"]:

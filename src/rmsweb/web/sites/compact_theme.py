@@ -42,10 +42,10 @@ def _layer(look: Look, prefix: str) -> str:
     """The cookie layer: a question and two buttons, on the same grid."""
     columns = (7, 4, 1) if look.flip else (0, 3, 6)
     said = element_html(Cell("text", "cookies", columns[0], 0, 3))
-    buttons = "".join(
-        f'<button form="cookies-{choice}" class="cell button" style="{Cell("button", choice, column, 1, 3).style()}">{choice}</button>'
-        for choice, column in zip(("accept", "reject"), columns[1:], strict=True)
-    )
+    buttons = ""
+    for choice, column in zip(("accept", "reject"), columns[1:], strict=True):
+        button = Item("button", choice, 3, form=f"cookies-{choice}")
+        buttons += _html(button, Cell("button", choice, column, 1, 3), prefix)
     height = (ROWS - LAYER_ROW) * CELL
     style = f"top:{LAYER_ROW * CELL}px;height:{height}px;width:{WIDTH}px"
     return f'<div class="layer" style="{style}">{said}{buttons}</div>{markup.cookie_forms(prefix)}'

@@ -41,7 +41,9 @@ class Gym(World):
             case "join":
                 new = rng.choice([other for other in self.lessons if other["name"] not in self.joined])
                 effect = {"joined": sorted([*self.joined, new["name"]])}
-                return Quest(f"join the {new['name']} classes by {new['person']}", effect=effect, target={"name": new["name"]})
+                return Quest(
+                    f"join the {new['name']} classes by {new['person']}", effect=effect, target={"name": new["name"]}
+                )
             case "who":
                 return Quest(f"who has the {name} classes ?", answer=person, among=lexicon.PEOPLE, target=target)
             case "seats":
@@ -63,7 +65,9 @@ class Gym(World):
             case "/":
                 page.title = "new"
                 page.line("heading", text("new classes", 4))
-                page.line("tiles", *(link(lesson["name"], 2, "/class", name=lesson["name"]) for lesson in self.lessons[:3]))
+                page.line(
+                    "tiles", *(link(lesson["name"], 2, "/class", name=lesson["name"]) for lesson in self.lessons[:3])
+                )
                 page.line("tools", link("show more", 4, "/classes"))
             case "/classes":
                 page.title = "classes"

@@ -1,6 +1,7 @@
 """The help centre: topics with a code beside a waiting time, a ticket form with two required fields, own cases."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from rmsweb.web import lexicon
@@ -59,7 +60,9 @@ class Help(World):
             case "close":
                 number = str(rng.choice([other for other in self.cases if other["status"] != "closed"])["number"])
                 status = {str(other["number"]): other["status"] for other in self.cases}
-                return Quest(f"close case {number}", effect={"cases": {**status, number: "closed"}}, target={"number": number})
+                return Quest(
+                    f"close case {number}", effect={"cases": {**status, number: "closed"}}, target={"number": number}
+                )
         raise KeyError(template)
 
     def content(self) -> State:
@@ -100,7 +103,10 @@ class Help(World):
         form = page.form("/ticket")
         topic, priority = query.get("topic", ""), query.get("priority", "")
         page.line("form", Item("input", "topic", 5, form=form, name="topic", value=topic))
-        page.line("form", Item("select", "priority", 3, form=form, name="priority", value=priority, options=lexicon.PRIORITIES))
+        page.line(
+            "form",
+            Item("select", "priority", 3, form=form, name="priority", value=priority, options=lexicon.PRIORITIES),
+        )
         page.line("form", Item("button", "send", 2, form=form))
         if query.get("note") in ("topic", "priority"):
             page.line("notice", text(f"missing {query['note']}", 4))
@@ -113,7 +119,7 @@ class Help(World):
             page.line("notice", text("no cases", 3))
         for case in shown[number * PER_PAGE : (number + 1) * PER_PAGE]:
             name = str(case["number"])
-            page.line("row", link(name, 2, "/case", new_tab=True, number=name), text(case["subject"], 3))
+            page.line("row", replace(link(name, 2, "/case", number=name), new_tab=True), text(case["subject"], 3))
         only_open = link("filter", 2, "/cases", only="open")
         page.pager("/cases", {"only": only}, number, len(shown) > (number + 1) * PER_PAGE, only_open)
 

@@ -21,8 +21,8 @@ def control(item: Item, prefix: str, attributes: str) -> str:
         case "text":
             return f"<span {attributes}>{label}</span>"
         case "input":
-            value = escape(item.value)
-            return f'<input type="text" {name} placeholder="{label}" value="{value}" autocomplete="off" spellcheck="false">'
+            own = f'placeholder="{label}" value="{escape(item.value)}" autocomplete="off" spellcheck="false"'
+            return f'<input type="text" {name} {own}>'
         case "select":
             options = "".join(_option(option, option == item.value) for option in item.options)
             return f'<select {name} autocomplete="off"><option value="">{label}</option>{options}</select>'
@@ -38,7 +38,7 @@ def form(item: Form, prefix: str) -> str:
     ask = ""
     if item.confirm:
         question = item.confirm.replace("\\", "").replace("'", "")
-        ask = f' onsubmit="return confirm(\'{escape(question)}\')"'
+        ask = f" onsubmit=\"return confirm('{escape(question)}')\""
     return f'<form id="{item.id}" method="{item.method}" action="{escape(prefix + item.action)}"{ask}>{hidden}</form>'
 
 

@@ -101,11 +101,17 @@ class Builder:
         if items:
             self.lines.append(Line(kind, items))
 
-    def form(self, action: str, *, confirm: str = "", method: Literal["get", "post"] = "post", **hidden: str) -> str:
-        """Adds a form and returns its id."""
-        ident = f"form{len(self.forms)}"
-        self.forms.append(Form(ident, action, method, tuple(hidden.items()), confirm))
-        return ident
+    def form(self, action: str, *, confirm: str = "", **hidden: str) -> str:
+        """Adds a form that posts and returns its id."""
+        return self._add(Form(f"form{len(self.forms)}", action, "post", tuple(hidden.items()), confirm))
+
+    def search(self, action: str) -> str:
+        """Adds a form that only asks for a page and returns its id."""
+        return self._add(Form(f"form{len(self.forms)}", action, "get"))
+
+    def _add(self, form: Form) -> str:
+        self.forms.append(form)
+        return form.id
 
     def button(self, label: str, width: int, action: str, *, confirm: str = "", **hidden: str) -> Item:
         """A button with a form of its own."""
@@ -124,8 +130,8 @@ class Builder:
         return Page(self.title, self.nav, tuple(self.lines), tuple(self.forms), status, slow, cookies)
 
 
-def link(label: str, width: int, path: str, *, new_tab: bool = False, **query: str) -> Item:
-    return Item("link", label, width, href=address(path, **query), new_tab=new_tab)
+def link(label: str, width: int, path: str, **query: str) -> Item:
+    return Item("link", label, width, href=address(path, **query))
 
 
 def text(label: str, width: int) -> Item:

@@ -1,4 +1,5 @@
-"""Little drawings of the shop's things, for the regular theme: one path in a 64 x 64 box for each noun."""
+"""Little drawings of the things that the shop sells, for the regular theme: one path in a 64 x 64 box for each noun."""
+# ruff: noqa: E501
 
 PATHS = {
     "mug": "M12 16h32v34a6 6 0 0 1-6 6H18a6 6 0 0 1-6-6zM44 24h6a8 8 0 0 1 8 8v4a8 8 0 0 1-8 8h-6v-5h5a4 4 0 0 0 4-4v-2a4 4 0 0 0-4-4h-5z",

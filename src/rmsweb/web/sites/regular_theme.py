@@ -61,8 +61,10 @@ VOICES = {
         "Free returns",
         "Changed your mind? Send it back within a month, no questions asked.",
         "All prices in dollars, taxes included.",
-        ("Made in small batches from materials that last, and checked by hand before it leaves the workshop.",
-         "Wipe it with a damp cloth. Colours may look a little different on your screen than on your shelf.",),
+        (
+            "Made in small batches from materials that last, and checked by hand before it leaves the workshop.",
+            "Wipe it with a damp cloth. Colours may look a little different on your screen than on your shelf.",
+        ),
     ),
     "forum": Voice(
         ("The Porch", "Roundtable", "Open Thread", "Commons"),
@@ -78,8 +80,10 @@ VOICES = {
         "Pay at the hotel",
         "Prices are per night. Nothing is charged before you arrive.",
         "Hotels in eight cities around the world.",
-        ("A quiet house near the station, with breakfast until late and a desk that is never closed.",
-         "Arrive in the afternoon, leave before noon. Pets are welcome in most rooms.",),
+        (
+            "A quiet house near the station, with breakfast until late and a desk that is never closed.",
+            "Arrive in the afternoon, leave before noon. Pets are welcome in most rooms.",
+        ),
     ),
     "help": Voice(
         ("Support Desk", "Help Centre", "Ask & Answer", "Fixpoint"),
@@ -87,8 +91,10 @@ VOICES = {
         "Before you write",
         "Most answers are in the articles. Have your code at hand when you call.",
         "Waiting times are given in minutes.",
-        ("Have your code ready when you call: it brings you to the right person. The wait is how long callers waited today.",
-         "If this does not help, write to us. Tell us what you tried and what you saw, and we will look into it together.",),
+        (
+            "Have your code ready when you call: it brings you to the right person. The wait is today's.",
+            "If this does not help, write to us. Tell us what you tried and what you saw instead.",
+        ),
     ),
     "gym": Voice(
         ("Iron & Oak", "Pulse", "Level Up", "Studio Nine"),
@@ -106,7 +112,11 @@ def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template("regular.html.jinja")
 

@@ -66,7 +66,7 @@ class Shop(World):
         return {"cart": []}
 
     def nav(self, page: Builder) -> tuple[Item, ...]:
-        search = page.form("/search", method="get")
+        search = page.search("/search")
         field = Item("input", "search", 4, form=search, name="q")
         return (home(), link("cart", 2, "/cart"), field, Item("button", "go", 2, form=search))
 

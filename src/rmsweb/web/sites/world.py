@@ -143,7 +143,9 @@ class World(ABC):
 
     def judged(self, state: State) -> State:
         """The part of the state that checks compare, in an order that does not depend on the way there."""
-        return {key: sorted(value) if isinstance(value, list) else value for key, value in state.items() if key != "cookies"}
+        return {
+            key: sorted(value) if isinstance(value, list) else value for key, value in state.items() if key != "cookies"
+        }
 
     def goal_state(self) -> State:
         """The judged state that fulfils the quest."""
