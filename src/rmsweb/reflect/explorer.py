@@ -14,6 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rmsweb.actions import (
     PROFILES,
@@ -46,7 +47,9 @@ from rmsweb.reflect.reading import (
     Move,
     View,
     acts,
+    half_filled,
     move_of,
+    names_key,
     page_key,
     read_goal,
     searches,
@@ -57,9 +60,8 @@ from rmsweb.reflect.reading import (
 
 SHARPNESS = 0.14
 """Score difference that makes one option e times as likely as another at temperature 1."""
-NOISE = 0.10
+NOISE = 0.12
 """Share of decisions that take any option at temperature 1."""
-LOADING = frozenset({"loading", "wait"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Memory:
     """A control that carries out the goal's verb, or a form's last button, has been used."""
     entered: frozenset[str]
     """Words that were typed or chosen."""
+    labels: Counter[str]
+    """How often each label was clicked, on whatever page."""
+    keys: tuple[str, ...]
+    """The goal's words that were seen on some page so far: what can be looked for on this one."""
 
 
 class Explorer:
@@ -109,7 +115,8 @@ class Explorer:
         if now.elements is None:
             raise ConfigError("the explorer reads element lists; set browser.elements=true")
         goal, start = read_goal(task.goal), start_of(history, now)
-        view, memory, hints = View(now, page_key(now.url, start)), remember(history, goal, start), merge(reflections)
+        view, hints = View(now, page_key(now.url, start)), merge(reflections)
+        memory = remember(history, view, goal, start)
         options = [self._placed(option) for option in propose(goal, view, memory, hints, self.viewport)]
         draw = random.Random(seed)
         return [self._decision(self._pick(options, draw)) for _ in range(n)]
@@ -137,7 +144,7 @@ class Explorer:
         return bare.model_copy(update={"raw": render_reply(self.profile, bare, self.viewport)})
 
 
-def remember(history: Sequence[Step], goal: Goal, start: str) -> Memory:
+def remember(history: Sequence[Step], view: View, goal: Goal, start: str) -> Memory:
     """The history as moves."""
     moves: Counter[Move] = Counter()
     idle, refused = set[Move](), set[Move]()
@@ -155,7 +162,10 @@ def remember(history: Sequence[Step], goal: Goal, start: str) -> Memory:
         if move.kind in ("type", "select") and not step.effect.error:
             entered.update(words(move.text))
         acted |= acts(step, goal)
-    return Memory(moves, frozenset(idle), frozenset(refused), acted, frozenset(entered))
+    labels = Counter(move.label for move in moves.elements() if move.kind == "click")
+    seen = view.said.union(*(View(step.before, "").said for step in history))
+    keys = tuple(key for key in goal.keys if key in seen)
+    return Memory(moves, frozenset(idle), frozenset(refused), acted, frozenset(entered), labels, keys)
 
 
 def propose(goal: Goal, view: View, memory: Memory, hints: Hints, viewport: Viewport) -> list[Option]:
@@ -179,25 +189,27 @@ def _experience(move: Move, memory: Memory, hints: Hints) -> float:
 
 
 def _clicks(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[Option]:
-    on_page = share(view.said | memory.entered, goal.keys)
-    unfilled = any(_empty(e, goal) for e in view.elements)
+    on_page = share(view.said | memory.entered, memory.keys)
+    extremes = _extremes(goal, view)
+    waiting = half_filled(view, goal, memory.entered)
     for element in view.elements:
         label = words(element.name)
         if element.role not in ("link", "button", "checkbox") or element.covered or not label:
             continue
         name = " ".join(label)
-        part = sum(word in goal.keys for word in label) / len(label)
+        part = sum(names_key(word, goal.keys) for word in label) / len(label)
         fit = 0.3 * part if hints.strict and part < 1 else part
         score = 1.5 * fit + 0.4 * share(label, goal.keys)
-        row = share(view.near_words(element), goal.keys)
-        score += 0.35 * row if part == 0 else 0.0
+        if part == 0:
+            score += 0.5 * share(view.near_words(element), memory.keys)
+        score += 0.45 * (element in extremes) - 0.25 * memory.labels[name]
         rank = next((i for i, control in enumerate(goal.controls) if control in label), None)
         if rank is not None or (not goal.question and set(label) & set(SUBMITS)):
             score += 0.9 - 0.15 * rank if rank is not None else 0.5
             if element.role == "button":
-                score += 0.3 * on_page
+                score += 0.3 * on_page + 0.4 * (on_page == 1)
                 score -= 2.0 if hints.strict and on_page < 1 and not goal.extreme else 0.0
-                score -= (2.0 if hints.fill else 0.4) if unfilled else 0.0
+                score -= (2.0 if hints.fill else 0.4) if waiting else 0.0
         elif element.role == "button" and not part:
             score -= 0.4  # links look, buttons change things
         score += _manners(element, name, view, goal)
@@ -214,18 +226,22 @@ def _manners(element: Element, name: str, view: View, goal: Goal) -> float:
     return score
 
 
-def _empty(element: Element, goal: Goal) -> bool:
-    """A field that a form still waits for."""
-    if element.role == "input":
-        return not element.value and not searches(element)
-    return element.role == "select" and not set(words(element.value)) & set(goal.keys)
+def _extremes(goal: Goal, view: View) -> list[Element]:
+    """Links in the row with the least or the most, as far as this page goes, among rows that fit the goal."""
+    if not goal.extreme:
+        return []
+    rows = []
+    for element in view.elements:
+        if element.role == "link" and set(words(element.name)) & set(goal.keys):
+            values = [float(word) for e in view.near(element) for word in words(e.name) if word.isdigit()]
+            rows += [(value, element) for value in values[:1]]
+    best = (min if goal.extreme < 0 else max)((value for value, _ in rows), default=0.0)
+    return [element for value, element in rows if value == best]
 
 
 def _fields(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[Option]:
-    unsaid = [key for key in goal.keys if key not in view.said]
-    inputs = [e for e in view.elements if e.role == "input"]
-    for element in inputs:
-        if element.covered:
+    for element in view.elements:
+        if element.role != "input" or element.covered:
             continue
         label = " ".join(words(element.name))
         if searches(element):
@@ -234,11 +250,14 @@ def _fields(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[Op
             later = any(m.kind == "type" and m.label == label for m in memory.moves)
             base, enter = (-0.5 if later else 0.0), True
         else:
-            wanted = {key: 1.5 - 0.25 * i for i, key in enumerate(unsaid)} or {key: 0.1 for key in goal.keys[:1]}
-            wanted |= {key: 2.0 for key in unsaid if set(goal.fields.get(key, ())) & set(words(element.name))}
+            named = set(words(element.name))
+            unsaid = [key for key in goal.keys if key not in view.said | named]
+            wanted = {key: 1.5 - 0.25 * i for i, key in enumerate(unsaid)}
+            wanted = wanted or {key: 0.1 + 1.2 * hints.fill for key in goal.keys if key not in named}
+            wanted |= {key: 2.0 for key in unsaid if set(goal.fields.get(key, ())) & named}
             if len(unsaid) > 1 and not hints.strict:
                 wanted[" ".join(unsaid)] = 0.7
-            base, enter = (-1.2 if element.value or goal.verb not in WRITING else 0.0), _sends_itself(view, goal)
+            base, enter = (-1.6 if element.value or goal.verb not in WRITING else 0.0), _sends_itself(view, goal)
         for text, score in wanted.items():
             if text:
                 action = Type(text=text, point=aim(element), press_enter=enter, clear_first=bool(element.value))
@@ -256,12 +275,13 @@ def _choices(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[O
     for element in view.elements:
         if element.role != "select" or element.covered:
             continue
-        label, shown = " ".join(words(element.name)), set(words(element.value))
+        label, shown = " ".join(words(element.name)), set(words(element.value)) - set(words(element.name))
         chosen = bool(shown & set(goal.keys))
         for key in goal.keys:
-            if key in shown:
+            if key in shown or key in words(element.name):
                 continue
             score = 1.2 - 0.5 * (key in view.said) - 0.3 * (key in memory.entered) - 1.2 * chosen - 1.0 * goal.question
+            score += 0.4 * any({key, name} <= set(pair) for pair in pairwise(goal.said) for name in words(element.name))
             action = SelectOption(point=aim(element), text=key)
             yield Option(score, Move(view.key, "select", label, key), element.name, action)
 
@@ -281,27 +301,36 @@ def _finish(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[Op
     """Say that it is done, when something was done and the page says so."""
     if not memory.acted:
         return
-    said = goal.done_words & view.said
-    score = 2.5 if said else 0.4
-    yield Option(score, Move(view.key, "answer", "done", "done"), "done", Answer(text="done"))
+    sign = next((e.name for e in view.elements if goal.done_words & set(words(e.name))), "")
+    score = 2.5 if sign else 0.4
+    yield Option(score, Move(view.key, "answer", "", "done"), sign or "done", Answer(text="done"))
 
 
 def _answers(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[Option]:
     """Values on the page, by how near the goal's words they stand."""
-    on_page = share(view.said, goal.keys)
+    keys = goal.keys if hints.verify else memory.keys
+    on_page = share(view.said, keys)
     readable = ("text", "other", "link") if goal.person else ("text", "other")
     for element in view.elements:
         own = words(element.name)
         if element.role not in readable or element.covered:
             continue
-        row = share(view.near_words(element), goal.keys)
+        row = share(view.near_words(element), keys)
         labelled = bool(set(goal.asked) & set(own)) or ("$" in element.name and bool(MONEY & set(goal.asked)))
         for value in own:
             if not _can_answer(value, own, goal, labelled):
                 continue
-            score = -0.1 + 1.2 * row + 0.5 * on_page + 0.6 * labelled - 0.3 * (element.role == "link")
+            other = bool(goal.asked) and not labelled and len(own) > 1 and not goal.person
+            score = (
+                -0.1
+                - (0.6 if hints.verify else 0.2) * other
+                + 1.2 * row
+                + 0.5 * on_page
+                + 0.6 * labelled
+                - 0.3 * (element.role == "link")
+            )
             if hints.verify and row < 1 and not (labelled and on_page == 1):
-                score -= 0.9
+                score -= 1.5
             label = _beside_label(element, value, view, goal)
             yield Option(score, Move("", "answer", "", value), label, Answer(text=value))
 

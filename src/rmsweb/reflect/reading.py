@@ -5,7 +5,7 @@ template; whatever is particular to a site reaches it through the goal and the e
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -102,6 +102,8 @@ def past_forms(verb: str) -> frozenset[str]:
 class Goal:
     """What the goal asks, as far as words tell."""
 
+    said: tuple[str, ...]
+    """All its words."""
     verb: str
     keys: tuple[str, ...]
     """Words that name things: what has to be found, in the goal's order."""
@@ -137,6 +139,7 @@ def read_goal(text: str) -> Goal:
     keys = [w for w in rest if w not in FUNCTION_WORDS and w != verb and w not in superlatives]
     fields = {after: FIELD_OF[before] for before, after in pairwise(said) if before in FIELD_OF}
     return Goal(
+        said=said,
         verb=verb,
         keys=tuple(dict.fromkeys(keys)),
         asked=tuple(w for w in asked if w not in FUNCTION_WORDS),
@@ -156,7 +159,7 @@ def _without_destination(said: tuple[str, ...], verb: str) -> tuple[str, ...]:
 def _split_question(said: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A question as (what it is about, what is asked for), by word order alone."""
     for index, word in enumerate(said):
-        if word in ("of", "for") and index > 0:
+        if word in ("of", "for", "on", "about") and index > 0:
             return said[index + 1 :], said[:index]
     if said[:1] == ("who",):
         return said[2:], said[1:2]
@@ -206,9 +209,9 @@ def move_of(step: Step, start: str) -> Move | None:
         case Type() | SelectOption():
             return Move(page, "type" if isinstance(action, Type) else "select", label, action.text)
         case Answer():
-            return Move(page, "answer", label, action.text)
+            return Move(page, "answer", "", action.text)
         case Terminate():
-            return Move(page, "answer", label, action.text or action.status)
+            return Move(page, "answer", "", action.text or action.status)
         case Scroll() | Wait():
             return Move(page, action.action, "")
         case _:
@@ -252,6 +255,19 @@ def searches(element: Element) -> bool:
     return not {"search", "find", "query"}.isdisjoint(words(element.name))
 
 
+def unfilled(element: Element) -> bool:
+    """A field that a form still waits for: empty, or a drop-down that shows its own name."""
+    if element.role == "input":
+        return not element.value and not searches(element)
+    return element.role == "select" and words(element.value) in ((), words(element.name))
+
+
+def half_filled(view: View, goal: Goal, entered: Collection[str]) -> bool:
+    """Whether a form here lacks something that the goal gives: by the field's name, or words that stand nowhere yet."""
+    missing = goal.verb in WRITING and not set(goal.keys) <= {*view.said, *entered}
+    return any(unfilled(e) and (missing or set(words(e.name)) & set(goal.said)) for e in view.elements)
+
+
 def acts(step: Step, goal: Goal) -> bool:
     """Whether the step used a button that carries out the goal's verb or ends a form, or sent a field by Enter."""
     hit, action = step.effect.hit, step.decision.action
@@ -260,6 +276,11 @@ def acts(step: Step, goal: Goal) -> bool:
     if hit is None or hit.role != "button" or not isinstance(action, LeftClick):
         return False
     return not set(words(hit.name)).isdisjoint((*goal.controls, *SUBMITS))
+
+
+def names_key(word: str, keys: Collection[str]) -> bool:
+    """Whether a word is one of the keys or its plural: lists are named in the plural."""
+    return word in keys or any(word in (key + "s", key + "es") for key in keys)
 
 
 def share(found: Iterable[str], wanted: Sequence[str]) -> float:

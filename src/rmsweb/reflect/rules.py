@@ -18,9 +18,11 @@ from rmsweb.reflect.reading import (
     Move,
     View,
     acts,
+    half_filled,
     move_of,
     page_key,
     read_goal,
+    searches,
     share,
     start_of,
     words,
@@ -179,16 +181,19 @@ def _wrong_acts(case: _Case) -> None:
     """An acting control was used on a page or row that does not show all words of the goal."""
     goal = case.goal
     entered: set[str] = set()
+    seen = frozenset().union(*(view.said for view in (*case.before, *case.after)))
+    known = [key for key in goal.keys if key in seen]
     for index, move in enumerate(case.moves):
         if move is None:
             continue
         entered.update(words(move.text) if move.kind in ("type", "select") else ())
         if move.kind != "click" or goal.question or not acts(case.trajectory.steps[index], goal):
             continue
-        lacking = [key for key in goal.keys if key not in case.before[index].said | entered]
+        lacking = [key for key in known or goal.keys if key not in case.before[index].said | entered]
         if lacking:
             case.hints.strict = True
-            case.hints.avoid.add(move)
+            if not any(e.role in ("input", "select") and not searches(e) for e in case.before[index].elements):
+                case.hints.avoid.add(move)  # a form's button may be right once the form is filled in
             case.found("wrong_element.wrong_act", index,
                        f"{move.label!r} was used where the page does not show {' '.join(lacking)!r}",
                        "act only where the page shows every word of the goal")  # fmt: skip
@@ -196,10 +201,14 @@ def _wrong_acts(case: _Case) -> None:
 
 def _half_forms(case: _Case) -> None:
     """A form was sent before it was filled in."""
+    entered: set[str] = set()
     for index, move in enumerate(case.moves):
+        entered.update(words(move.text) if move is not None and move.kind in ("type", "select") else ())
         if move is None or move.kind not in ("click", "type"):
             continue
-        if (case.after[index].said - case.before[index].said) & INCOMPLETE:
+        acted = acts(case.trajectory.steps[index], case.goal)
+        waiting = acted and half_filled(case.before[index], case.goal, entered)
+        if waiting or (case.after[index].said - case.before[index].said) & INCOMPLETE:
             case.hints.fill = True
             case.found("wrong_value.missed_control", index, "the form was sent before it was filled in",
                        "fill in every field, then send")  # fmt: skip
@@ -231,7 +240,7 @@ def _answers(case: _Case) -> None:
         return
     case.hints.strict = True
     if not any(acts(step, goal) for step in steps):
-        case.hints.avoid.add(Move(case.before[last].key, "answer", "done", "done"))
+        case.hints.avoid.add(Move(case.before[last].key, "answer", "", text))
     case.found("premature_stop.claimed_done", last, "it was called done and was not",
                "take only what fits every word of the goal, and act on it once")  # fmt: skip
 
@@ -273,7 +282,11 @@ def _promising(case: _Case) -> None:
     best = case.coverage(case.before[0]) if case.before else 0.0
     for index, move in enumerate(case.moves):
         reached = case.coverage(case.after[index])
-        if move is not None and move.kind in ("click", "select") and reached > best and move not in case.hints.avoid:
+        if move is None or move.kind not in ("click", "select") or move in case.hints.avoid:
+            continue
+        # A link that names nothing of the goal is worth it only when it led to all of it.
+        names = move.label in ONWARD or bool(set(words(move.label)) & set(case.goal.keys))
+        if reached > best and (reached == 1 or names):
             case.hints.prefer[move.label] = 1
         best = max(best, reached)
 
