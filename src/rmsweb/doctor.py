@@ -1,0 +1,220 @@
+"""Looks whether this machine and a recipe's endpoints can do what rmsweb needs, and names the cure where not.
+
+Owns the checks: browser, disk, and for each endpoint of the recipe: does it answer, how does it split thinking, can our
+reader read its reply, how many pictures does it take, what does a picture cost, does it add a hidden system prompt.
+Never changes anything; asks an endpoint for a handful of short replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmsweb.actions import Viewport
+from rmsweb.chat import EndpointModel, Message, Part, Reply
+from rmsweb.config import Config, ModelConfig, ProfileConfig
+from rmsweb.errors import EndpointError, RmswebError
+from rmsweb.policy import picture_limit, read_decision, render_messages
+from rmsweb.records import Observation, Task
+from rmsweb.replies import resized_size
+
+FREE_GB = 2.0
+"""Free disk below which a run may stop halfway."""
+REPLY_TOKENS = 1024
+
+
+@dataclass(slots=True, frozen=True)
+class Check:
+    """One row. `ok` None: a remark, neither good nor bad."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    cure: str = ""
+
+
+def show(config: Config, probe: bool) -> int:
+    """Writes the rows to standard output; 0 when nothing failed, else 1. `probe`: only the tiny model's reading."""
+    rows = [reading_check(config)] if probe else asyncio.run(check_all(config))
+    for row in rows:
+        mark = "--" if row.ok is None else "ok" if row.ok else "NO"
+        sys.stdout.write(f"{mark}  {row.name}: {row.detail}\n" + (f"    -> {row.cure}\n" if row.cure else ""))
+    return int(any(row.ok is False for row in rows))
+
+
+async def check_all(config: Config) -> list[Check]:
+    """All checks of a recipe; endpoints only where the recipe names them."""
+    rows = [browser_check(config), disk_check(Path.cwd())]
+    named = endpoints(config)
+    if not named:
+        rows.append(Check("endpoint", None, "the recipe names none (give -c, or --set policy.name=... to check one)"))
+    for model in named:
+        rows += await endpoint_checks(model, config.profile)
+    return rows
+
+
+def endpoints(config: Config) -> list[ModelConfig]:
+    """The endpoints that a recipe names and its stages would ask; the default of an unset section is not one."""
+    wanted: list[ModelConfig] = []
+    if "policy" in config.model_fields_set:
+        wanted.append(config.policy)
+    if "policy" in config.collect.model_fields_set:
+        wanted.append(config.collect.policy)
+    if config.collect.reflector == "chat":
+        wanted.append(config.collect.reflector_model)
+    if config.judge.kind == "chat":
+        wanted.append(config.judge.model)
+    found: dict[tuple[str, str], ModelConfig] = {}
+    for model in wanted:
+        if model.kind == "endpoint":
+            found.setdefault((model.base_url, model.name), model)
+    return list(found.values())
+
+
+def browser_check(config: Config) -> Check:
+    """A Chromium is found and says its version."""
+    from rmsweb.web.chromium import find_executable, sandbox_note
+
+    try:
+        path = find_executable(config.browser.executable)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
+    except RmswebError as error:
+        return Check("browser", False, "no Chromium found", str(error))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("browser", False, f"does not start: {error}", "name another one in browser.executable")
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        detail = f"{path} ends with {done.returncode}: {said[-1] if said else 'no message'}"
+        return Check("browser", False, detail, "install the libraries it misses ('playwright install-deps chromium')")
+    note = sandbox_note(config.browser.sandbox)
+    return Check("browser", True, f"{done.stdout.strip()} at {path}" + (f" ({note})" if note else ""))
+
+
+def disk_check(folder: Path) -> Check:
+    """Room for a run's pictures."""
+    free = shutil.disk_usage(folder).free / 1e9
+    cure = "" if free >= FREE_GB else f"a run of a few hundred episodes needs about {FREE_GB:g} GB"
+    return Check("disk", free >= FREE_GB, f"{free:.1f} GB free at {folder}", cure)
+
+
+def reading_check(config: Config) -> Check:
+    """Whether this machine's Chromium renders what the shipped tiny model can read."""
+    try:
+        from rmsweb.train.probe import reading_probe
+        from rmsweb.train.tiny import load_model
+
+        model, processor = load_model("tiny")
+        found = reading_probe(model, processor, executable=config.browser.executable)
+    except (RmswebError, ImportError) as error:
+        return Check("reading probe", False, "the tiny model cannot be asked", str(error))
+    detail = f"{found['browser']:.0%} right in Chromium, {found['drawn']:.0%} as drawn, of {found['pages']} pages"
+    cure = "" if found["ok"] else "fonts render differently here: make a base of your own with 'rmsweb pretrain'"
+    return Check("reading probe", bool(found["ok"]), detail, cure)
+
+
+async def endpoint_checks(config: ModelConfig, profile: ProfileConfig) -> list[Check]:
+    """What one endpoint does with our requests."""
+    images = {sha: data for sha, data in (_picture(profile.viewport, k) for k in range(picture_limit(profile) or 1))}
+    model = EndpointModel(config.model_copy(update={"attempts": 1}), images)
+    where = f"{config.name} at {config.base_url}"
+    try:
+        try:
+            plain = (await model.complete([_ask(["Say yes."])], max_tokens=16))[0]
+        except EndpointError as error:
+            return [Check("endpoint", False, str(error), "start the server, or correct base_url, name and api_key_env")]
+        rows = [Check("endpoint", True, f"{where} answers")]
+        rows.append(await _hidden_prompt(model, plain))
+        if picture_limit(profile):
+            rows += await _pictures(model, list(images), profile, plain)
+        rows += await _own_prompt(model, next(iter(images)), profile)
+        return rows
+    finally:
+        await model.close()
+
+
+async def _hidden_prompt(model: EndpointModel, plain: Reply) -> Check:
+    """A server that adds a system prompt of its own when there is none makes other prompts than training."""
+    name = "template"
+    with_system: list[Message] = [{"role": "system", "content": [{"type": "text", "text": "x"}]}, _ask(["Say yes."])]
+    try:
+        more = (await model.complete(with_system, max_tokens=16))[0].prompt_tokens - plain.prompt_tokens
+    except EndpointError as error:
+        return Check(name, False, f"a system message is refused: {error}", "use a chat template that has a system role")
+    if not plain.prompt_tokens:
+        return Check(name, None, "the server does not report prompt tokens: templates cannot be compared")
+    if more < 3:
+        cure = "start it with the model's own chat template"
+        return Check(name, False, f"a system message changes the prompt by {more} tokens: a hidden one is added", cure)
+    return Check(name, True, f"no hidden system prompt (a system message of one letter costs {more} tokens)")
+
+
+async def _pictures(model: EndpointModel, images: list[str], profile: ProfileConfig, plain: Reply) -> list[Check]:
+    """As many pictures as the profile sends, and what one costs."""
+    count = len(images)
+    try:
+        one = (await model.complete([_ask(["Say yes.", images[0]])], max_tokens=16))[0]
+        await model.complete([_ask(["Say yes.", *images])], max_tokens=16)
+    except EndpointError as error:
+        cure = f"vLLM: --limit-mm-per-prompt '{{\"image\": {count}}}'; or set profile.images={max(0, count - 2)}"
+        return [Check("pictures", False, f"a request with up to {count} picture(s) is refused: {error}", cure)]
+    rows = [Check("pictures", True, f"takes {count} in one request")]
+    cost = one.prompt_tokens - plain.prompt_tokens
+    if plain.prompt_tokens and cost > 0:
+        width, height = resized_size(Viewport(*profile.viewport), 32)
+        due = width * height // 32**2 + 2
+        remark = "as Qwen3-VL counts them" if abs(cost - due) <= 2 else f"Qwen3-VL would need {due}: it may be resized"
+        rows.append(Check("picture tokens", True if abs(cost - due) <= 2 else None, f"{cost} each, {remark}"))
+    return rows
+
+
+async def _own_prompt(model: EndpointModel, image: str, profile: ProfileConfig) -> list[Check]:
+    """A real prompt: where the text stands, and whether it can be read."""
+    task = Task(
+        id="doctor", suite="doctor", site="doctor", template="doctor", split="dev", goal="Click the button named OK."
+    )
+    now = Observation(image=image, url="http://doctor.test/", title="Doctor")
+    try:
+        reply = (await model.complete(render_messages(profile, task, [], now), max_tokens=REPLY_TOKENS))[0]
+    except EndpointError as error:
+        return [Check("reply", False, str(error))]
+    thinking = "a think block stands in the text" if "</think>" in reply.text else "no think block in the text"
+    rows = [Check("thinking", True, f"the text comes in {reply.source!r}; {thinking}")]
+    decision = read_decision(profile, reply)
+    if decision.action is None:
+        kind = decision.fault.kind if decision.fault else "none"
+        said = " ".join(reply.text.split())[:120]
+        cure = (
+            "a cut reply needs a larger profile.max_new_tokens" if decision.truncated else "try 'rmsweb parse' with it"
+        )
+        return [*rows, Check("reply", False, f"cannot be read ({kind}): {said!r}", cure)]
+    repaired = f" after repairs: {', '.join(decision.repairs)}" if decision.repairs else ""
+    return [*rows, Check("reply", True, f"is read as {decision.action.action}{repaired}")]
+
+
+def _ask(parts: Sequence[str]) -> Message:
+    """A user turn: the first part is text, the others are pictures."""
+    pictures: list[Part] = [{"type": "image", "image": image} for image in parts[1:]]
+    return {"role": "user", "content": [*pictures, {"type": "text", "text": parts[0]}]}
+
+
+def _picture(viewport: tuple[int, int], number: int) -> tuple[str, bytes]:
+    """(SHA-256, PNG) of a page with a button named OK; each number gives another picture."""
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", viewport, "white")
+    pen = ImageDraw.Draw(image)
+    width, height = viewport
+    left, top = width // 2 - 40, height // 2 - 14
+    pen.rectangle((left, top, left + 80, top + 28), fill="#dde4ff", outline="#223344")
+    pen.text((left + 30, top + 8), "OK", fill="black")
+    pen.text((8, 8), f"page {number}", fill="black")
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return hashlib.sha256(buffer.getvalue()).hexdigest(), buffer.getvalue()

@@ -1,0 +1,118 @@
+"""The doctor against real servers that behave and misbehave, and against this machine."""
+
+from pathlib import Path
+
+import pytest
+
+from rmsweb.chat import Message
+from rmsweb.config import BrowserConfig, Config, JudgeConfig, ModelConfig, ProfileConfig
+from rmsweb.doctor import Check, browser_check, check_all, disk_check, endpoint_checks, endpoints, show
+from rmsweb.testing import Odd, ScriptModel, ScriptServer
+
+CALL = '<tool_call>\n{"name":"computer_use","arguments":{"action":"left_click","coordinate":[500,500]}}\n</tool_call>'
+SMALL = ProfileConfig(viewport=(320, 224), images=1)
+
+
+def by_name(rows: list[Check]) -> dict[str, Check]:
+    return {row.name: row for row in rows}
+
+
+def model(server: ScriptServer) -> ModelConfig:
+    return ModelConfig(base_url=server.base_url, name="m", timeout_s=5)
+
+
+async def test_a_good_endpoint() -> None:
+    with ScriptServer([CALL]) as server:
+        rows = by_name(await endpoint_checks(model(server), SMALL))
+    assert rows["endpoint"].ok and rows["pictures"].ok and rows["pictures"].detail == "takes 2 in one request"
+    assert rows["reply"].ok and rows["reply"].detail == "is read as left_click"
+    assert rows["thinking"].detail == "the text comes in 'content'; no think block in the text"
+    assert max(record.pictures for record in server.requests) == 2
+
+
+async def test_a_server_that_takes_one_picture() -> None:
+    with ScriptServer([CALL], max_images=1) as server:
+        rows = by_name(await endpoint_checks(model(server), SMALL))
+    assert rows["pictures"].ok is False
+    assert (
+        "At most 1 image" in rows["pictures"].detail
+        and "--limit-mm-per-prompt '{\"image\": 2}'" in rows["pictures"].cure
+    )
+
+
+async def test_how_thinking_is_split() -> None:
+    with ScriptServer([Odd(content=None, reasoning=f"hm\n{CALL}", reasoning_field="reasoning")]) as server:
+        rows = by_name(await endpoint_checks(model(server), SMALL))
+    assert "comes in 'reasoning'" in rows["thinking"].detail
+    assert "read_from:reasoning" in rows["reply"].detail
+    with ScriptServer([f"hm</think>{CALL}"]) as server:
+        rows = by_name(await endpoint_checks(model(server), SMALL))
+    assert "a think block stands in the text" in rows["thinking"].detail and rows["reply"].ok
+
+
+async def test_replies_that_cannot_be_read() -> None:
+    with ScriptServer([Odd(content="<tool_call>{", finish="length")]) as server:
+        row = by_name(await endpoint_checks(model(server), SMALL))["reply"]
+    assert row.ok is False and "truncated" in row.detail and "max_new_tokens" in row.cure
+
+
+async def test_a_hidden_system_prompt_and_resized_pictures_are_seen() -> None:
+    def cost(messages: list[Message], hidden: int) -> int:
+        total = 12
+        for message in messages:
+            total += 6 if message["role"] == "system" else 0
+            total += sum(22 if part["type"] == "image" else 0 for part in message["content"])
+        return total + (hidden if messages[0]["role"] != "system" else 0)
+
+    for hidden, ok in ((0, True), (6, False)):
+
+        class Counting(ScriptModel):
+            async def complete(self, messages, **how):  # type: ignore[no-untyped-def]
+                replies = await super().complete(messages, **how)
+                from dataclasses import replace
+
+                return [replace(reply, prompt_tokens=cost(messages, hidden)) for reply in replies]  # noqa: B023
+
+        with ScriptServer(Counting([CALL], repeat=True)) as server:
+            rows = by_name(await endpoint_checks(model(server), SMALL))
+        assert rows["template"].ok is ok
+        assert rows["picture tokens"].ok is None and "would need 72" in rows["picture tokens"].detail
+
+
+async def test_nobody_answers() -> None:
+    config = ModelConfig(base_url="http://127.0.0.1:9/v1", attempts=4)
+    rows = await endpoint_checks(config, SMALL)
+    assert [row.name for row in rows] == ["endpoint"] and rows[0].ok is False and "cannot be reached" in rows[0].detail
+    assert rows[0].cure
+
+
+def test_only_named_endpoints_are_asked() -> None:
+    assert endpoints(Config()) == []
+    named = ModelConfig(name="a")
+    config = Config(policy=named, judge=JudgeConfig(kind="chat", model=ModelConfig(name="b")))
+    assert [model.name for model in endpoints(config)] == ["a", "b"]
+    assert endpoints(Config(policy=ModelConfig(kind="tiny"))) == []
+
+
+async def test_without_a_browser_the_cure_is_named() -> None:
+    row = browser_check(Config(browser=BrowserConfig(executable="/nowhere/chromium")))
+    assert row.ok is False and "browser.executable" in row.cure
+    row = browser_check(Config(browser=BrowserConfig(executable="/bin/false")))
+    assert row.ok is False and "ends with 1" in row.detail
+
+
+def test_disk(tmp_path: Path) -> None:
+    assert "GB free" in disk_check(tmp_path).detail
+
+
+@pytest.mark.browser
+async def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = by_name(await check_all(Config()))
+    assert rows["browser"].ok and "Chrom" in rows["browser"].detail
+    assert rows["endpoint"].ok is None
+
+
+def test_rows_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    code = show(Config(browser=BrowserConfig(executable="/nowhere/chromium")), probe=False)
+    out = capsys.readouterr().out
+    assert code == 1 and out.startswith("NO  browser: no Chromium found\n    -> ") and "\n--  endpoint:" in out
