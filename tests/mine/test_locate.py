@@ -85,18 +85,25 @@ async def test_states_after_another_effect_are_not_shared(shop: Any) -> None:
 async def test_first_error_takes_the_named_step(shop: Any) -> None:
     bad, verdict = await shop.walk("help", "home", "red mug", "=done")
     named = verdict.model_copy(update={"first_error": 2})
-    assert signs(first_error(bad, named)) == [(2, "first_error")]
-    assert signs(first_error(bad, verdict.model_copy(update={"first_error": 99}))) == [(3, "first_error")]
+    assert signs(first_error(bad, named, known_of())) == [(2, "first_error")]
+    assert signs(first_error(bad, verdict.model_copy(update={"first_error": 99}), known_of())) == [(3, "first_error")]
 
 
 async def test_first_error_by_rule(shop: Any) -> None:
     near, verdict = await shop.walk("help", "home", "blue mug", "add", "=done")
-    assert first_error(near, verdict)[0].step == 2
-    assert "'red mug' was in sight" in first_error(near, verdict)[0].why
+    assert first_error(near, verdict, known_of())[0].step == 2
+    assert "'red mug' was in sight" in first_error(near, verdict, known_of())[0].why
     detour, verdict = await shop.walk("red mug", "home", "red mug")
-    assert first_error(detour, verdict)[0].step == 0
+    assert first_error(detour, verdict, known_of())[0].step == 0
     ended, verdict = await shop.walk("red mug", "=done")
-    assert first_error(ended, verdict)[0].step == 1
+    assert first_error(ended, verdict, known_of())[0].step == 1
+
+
+async def test_what_a_success_did_too_is_no_error(shop: Any) -> None:
+    good, _ = await shop.walk("red mug", "add", "=done")
+    bad, verdict = await shop.walk("red mug", "add", "=nothing", attempt=1)
+    assert first_error(bad, verdict, known_of())[0].step == 1
+    assert first_error(bad, verdict, known_of(good))[0].step == 2
 
 
 async def test_consent_is_no_wrong_act_and_goal_words_decide_what_is_better(shop: Any) -> None:

@@ -46,7 +46,7 @@ def locate(trajectory: Trajectory, verdict: Verdict, known: Successes, detectors
     if failed and "divergence" in detectors:
         marks += divergence(trajectory, known)
     if failed and "first_error" in detectors:
-        marks += first_error(trajectory, verdict)
+        marks += first_error(trajectory, verdict, known)
     return sorted(marks, key=lambda mark: (mark.step, mark.detector, mark.sign))
 
 
@@ -101,31 +101,39 @@ def loops(trajectory: Trajectory) -> list[Mark]:
     return marks
 
 
+def as_known(trajectory: Trajectory, known: Successes) -> dict[int, bool]:
+    """For each step at a state that a success shares: whether its action means what a success did there."""
+    keys, view = state_keys(trajectory.steps), Viewport(*trajectory.viewport)
+    found = {}
+    for step in trajectory.steps:
+        references = known.at(trajectory.task.id, keys[step.index])
+        action, hit = step.decision.action, hit_of(step)
+        if references:
+            found[step.index] = any(same_action(action, r.action, view, hit, r.hit) for r in references)
+    return found
+
+
 def divergence(trajectory: Trajectory, known: Successes) -> list[Mark]:
     """The last state shared with a success whose action means something else there (at most one)."""
-    keys = state_keys(trajectory.steps)
-    view = Viewport(*trajectory.viewport)
-    for step in reversed(trajectory.steps):
-        references = known.at(trajectory.task.id, keys[step.index])
-        hit = hit_of(step)
-        if references and not any(same_action(step.decision.action, r.action, view, hit, r.hit) for r in references):
-            return [Mark(step.index, "divergence", "diverged", f"{len(references)} known way(s) on")]
-    return []
+    others = [index for index, same in as_known(trajectory, known).items() if not same]
+    return [Mark(others[-1], "divergence", "diverged", "a success went another way")] if others else []
 
 
-def first_error(trajectory: Trajectory, verdict: Verdict) -> list[Mark]:
+def first_error(trajectory: Trajectory, verdict: Verdict, known: Successes) -> list[Mark]:
     """The first harmful step: what the verdict names, else the earliest that a rule can blame (at most one).
 
     Rules, in this order: a wrong act (a write that is no consent) or a worse choice than one in sight, whichever is
-    earlier; an answer that was wrong; the step that began a detour; the last step.
+    earlier; a wrong answer; the step that began a detour; the last step. What a success did, too, is no error.
     """
     steps = trajectory.steps
     if not steps:
         return []
     if verdict.first_error is not None and 0 <= verdict.first_error < len(steps):
         return [Mark(verdict.first_error, "first_error", "first_error", f"named by {verdict.judge}")]
-    goal = goal_words(trajectory.task.goal)
+    goal, same = goal_words(trajectory.task.goal), as_known(trajectory, known)
     for step in steps:
+        if same.get(step.index):
+            continue
         if wrong_act(step):
             return [Mark(step.index, "first_error", "first_error", "changed something")]
         better = better_in_sight(step, goal)
