@@ -34,7 +34,7 @@ from rmsweb.actions import (
 )
 from rmsweb.config import MatchConfig
 from rmsweb.records import Box, Element, ReferenceAction
-from rmsweb.salvage.match import best, canonical_url, cluster, element_at, match
+from rmsweb.salvage.match import best, cluster, element_at, match
 
 VIEW = Viewport(1000, 500)
 CONFIG = MatchConfig()
@@ -132,8 +132,8 @@ def test_scroll_axis_sign_and_factor_two() -> None:
     ],
 )
 def test_canonical_urls(a: str, b: str) -> None:
-    assert canonical_url(a) == canonical_url(b) and equal(Goto(url=a), Goto(url=b))
-    assert canonical_url("http://shop.example:8080/x") != canonical_url("http://shop.example/x")
+    assert equal(Goto(url=a), Goto(url=b)) and equal(NewTab(url=a), NewTab(url=b))
+    assert not equal(Goto(url="http://shop.example:8080/x"), Goto(url="http://shop.example/x"))
 
 
 def test_answers_by_value_and_status() -> None:

@@ -20,7 +20,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rmsweb.actions import (
     POINTING,
@@ -42,6 +41,7 @@ from rmsweb.actions import (
     Viewport,
     WebSearch,
 )
+from rmsweb.answers import canonical_url, same_answer
 from rmsweb.config import MatchConfig
 from rmsweb.records import Element, ReferenceAction
 
@@ -175,7 +175,7 @@ def _same_kind(a: Action, b: Action, context: Context) -> dict[str, float]:
         case Key(), Key():
             return {"keys": float(Counter(map(str.lower, a.keys)) == Counter(map(str.lower, b.keys)))}
         case Goto() | NewTab(), Goto() | NewTab():
-            return {"url": float(canonical_url(a.url) == canonical_url(b.url))}
+            return {"url": float(same_url(a.url, b.url))}
         case SwitchTab() | CloseTab(), SwitchTab() | CloseTab():
             return {"tab": float(a.tab == b.tab)}
         case WebSearch(), WebSearch():
@@ -183,9 +183,9 @@ def _same_kind(a: Action, b: Action, context: Context) -> dict[str, float]:
         case Memorize(), Memorize():
             return {"text": _text(a.fact, b.fact, context.config)}
         case Answer(), Answer():
-            return {"text": float(same_answer(a.text, b.text))}
+            return {"text": float(same_text_answer(a.text, b.text))}
         case Terminate(), Terminate():
-            return {"status": float(a.status == b.status), "text": float(same_answer(a.text, b.text))}
+            return {"status": float(a.status == b.status), "text": float(same_text_answer(a.text, b.text))}
     return {}  # wait, go_back: the kind is all there is
 
 
@@ -193,7 +193,7 @@ def _cross_kind(a: Action, b: Action, context: Context) -> dict[str, float]:
     for first, second, hit in ((a, b, context.hit_b), (b, a, context.hit_a)):
         match first, second:
             case Terminate(status="success"), Answer():
-                return {"equivalent": 1.0, "text": float(same_answer(first.text, second.text))}
+                return {"equivalent": 1.0, "text": float(same_text_answer(first.text, second.text))}
             case Key(keys=("Enter",)), LeftClick():
                 return {"equivalent": float(hit is not None and _sends_form(hit))}
     return {"kind": 0.0}
@@ -269,27 +269,17 @@ def _text(a: str, b: str, config: MatchConfig) -> float:
     return 1.0 if long and numbers_agree and score >= config.token_f1 else min(score, 0.99)
 
 
-def canonical_url(url: str) -> str:
-    """Scheme, `www.`, default port, fragment, trailing slash, parameter order and trackers do not matter."""
-    text = url.strip()
-    parts = urlsplit(text if "//" in text else f"//{text}")
-    host = (parts.hostname or "").removeprefix("www.")
-    try:
-        port = parts.port
-    except ValueError:
-        return text
-    if port not in (None, 80, 443):
-        host = f"{host}:{port}"
-    query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if not pair[0].startswith(TRACKERS)]
-    return f"{host}{parts.path.rstrip('/')}" + (f"?{urlencode(sorted(query))}" if query else "")
+def same_text_answer(a: str, b: str) -> bool:
+    """Equal answers; two empty ones (a bare `terminate`) are equal too."""
+    return not (a.strip() or b.strip()) or same_answer(a, b)
 
 
-def same_answer(a: str, b: str) -> bool:
-    """Normalised answers; numbers compare by value."""
-    return _answer_key(a) == _answer_key(b)
+def same_url(a: str, b: str) -> bool:
+    """Equal addresses; `www.` and trackers do not matter either."""
+    return _bare_url(a) == _bare_url(b)
 
 
-def _answer_key(text: str) -> tuple[object, ...]:
-    words = re.sub(r"(?<=\d),(?=\d{3}\b)", "", normal_text(text)).strip(" .!?'\"")
-    parts = re.findall(r"-?\d+(?:\.\d+)?|\w+|\S", words)
-    return tuple(float(part) if part.lstrip("-")[:1].isdecimal() else part for part in parts)
+def _bare_url(url: str) -> str:
+    address, _, query = canonical_url(url).removeprefix("www.").partition("?")
+    kept = [pair for pair in query.split("&") if pair and not pair.startswith(TRACKERS)]
+    return address + (f"?{'&'.join(kept)}" if kept else "")
