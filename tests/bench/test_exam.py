@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from small_world import NumberJudge, NumberSuite, Reader, number_task
 
-from rmsweb.bench import controls, exam, heldout, scores
+from rmsweb.bench import controls, exam, heldout
 from rmsweb.bench.disjoint import training_tasks
 from rmsweb.config import Config, EvalConfig, SuiteConfig
 from rmsweb.errors import ConfigError, DataError, RunError
@@ -129,8 +129,9 @@ async def test_exams_of_several_runs_are_read_together(tmp_path: Path) -> None:
     both = heldout.heldout_summary([tmp_path / "a", tmp_path / "b"], CONFIG)
     assert both["n"] == 20 and list(both["paired"]) == ["sft_vs_base", "rl_vs_base", "rl_vs_sft"]
     assert both["controls"]["blank"]["success"] == 0.0
+    await play(other := tmp_path / "other", {"base": 6}, quiet)
     with pytest.raises(DataError, match="model base was examined on"):
-        scores.gather([tmp_path / "a", tmp_path / "a"])
+        heldout.heldout_summary([tmp_path / "a", tmp_path / "b", other], CONFIG)
     assert heldout.heldout_summary([], CONFIG)["n"] == 0
 
 

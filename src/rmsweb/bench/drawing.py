@@ -189,7 +189,7 @@ def _box(box: Box, unit: float) -> str:
 def _text(point: Point, text: str, unit: float, viewport: tuple[int, int]) -> str:
     """What was typed or chosen, on a plate beside the point, kept inside the picture."""
     size = max(9.0, 5.5 * unit)
-    width = 0.58 * size * len(text) + size
+    width = 0.64 * size * len(text) + size
     x = min(max(0.0, point.x + 6 * unit), max(0.0, viewport[0] - width))
     y = point.y - 8 * unit if point.y > 14 * unit + size else point.y + 8 * unit + size
     return (

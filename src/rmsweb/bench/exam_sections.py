@@ -6,8 +6,8 @@ from typing import Any
 from rmsweb.bench import metrics, plots
 from rmsweb.bench.examples import exam_examples
 from rmsweb.bench.layout import Cell, Chart, Section, Stage, Table
-from rmsweb.bench.metrics import Result
-from rmsweb.bench.scores import exam_numbers, exam_of, gather, models_of, results_of
+from rmsweb.bench.metrics import Result, result_of
+from rmsweb.bench.scores import arm_of, exam_numbers, exam_of, gather, models_of, results_of
 from rmsweb.bench.statistics import wilson
 from rmsweb.bench.wording import between, named_pair, number, percent, signed, signed_interval, verdict
 
@@ -17,13 +17,20 @@ TITLES = {
     "miniwob": "Exam: MiniWoB++",
 }
 MOST_MODES = 9
+FAR = 0.3
+"""Pairs whose whole interval is farther from zero would squeeze the others in the chart."""
+
+
+def exam_rows(stages: Sequence[Stage]) -> list[Result]:
+    """Every episode of the exam runs, read together."""
+    return results_of(gather({stage.path: stage.judged for stage in stages}))
 
 
 def exams(stages: Sequence[Stage]) -> list[Section]:
-    """A section for every exam that the runs hold, read together; examples stand in the first."""
+    """A section for every exam that the runs hold."""
     if not stages:
         return []
-    rows = results_of(gather([stage.path for stage in stages]))
+    rows = exam_rows(stages)
     config = stages[0].manifest["config"]
     sections = []
     for name in dict.fromkeys(exam_of(r.task) for r in rows):
@@ -41,11 +48,16 @@ def exams(stages: Sequence[Stage]) -> list[Section]:
         _modes(section, here, numbers["models"])
         _controls(section, numbers)
         sections.append(section)
-    if sections:
-        before, after = compared(models_of(rows))
-        runs = {stage.path: stage.judged for stage in stages}
-        sections[0].examples = exam_examples(runs, before, after) if before != after else []
     return sections
+
+
+def examples(stages: Sequence[Stage]) -> Section:
+    """Episodes of the exam, chosen by rule."""
+    section = Section("examples", "Examples from the exam")
+    models = models_of([result_of(arm_of(t), t, v) for stage in stages for t, v in stage.judged])
+    if len(models) > 1:
+        section.examples = exam_examples({stage.path: stage.judged for stage in stages}, *compared(models))
+    return section
 
 
 def compared(models: Sequence[str]) -> tuple[str, str]:
@@ -55,6 +67,8 @@ def compared(models: Sequence[str]) -> tuple[str, str]:
 
 def _success(section: Section, numbers: Mapping[str, Any]) -> None:
     scores = numbers["scores"]
+    each = ", ".join(f"{m} {percent(s['success'])}" for m, s in reversed(scores.items()))
+    section.lead.append(f"Of {numbers['n']} tasks solved: {each}.")
     rows = [(m, s["success"], tuple(s["interval"]), s["success_judged"]) for m, s in scores.items()]
     differ = any(s["judged"] < s["n"] for s in scores.values())
     caption = f"{numbers['n']} tasks, the same for every model; bars are 95 % Wilson intervals."
@@ -64,7 +78,7 @@ def _success(section: Section, numbers: Mapping[str, Any]) -> None:
     table = []
     for model, s in scores.items():
         cost = numbers["cost"][model]
-        outcomes = ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in s["outcomes"].items() if k != "success")
+        outcomes = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in s["outcomes"].items() if k != "success")
         table.append(
             [
                 model, f"{s['successes']} of {s['n']}", percent(s["success"]), between(s["interval"]),
@@ -99,7 +113,10 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         (f"{named[k][0]} \u2212 {named[k][1]}", paired[k]["difference"], tuple(paired[k]["interval"])) for k in order
     ]
     caption = "Same tasks; 95 % bootstrap over tasks, each pair by itself. Filled: zero lies outside."
-    section.charts.append(Chart("Paired differences in success", plots.forest(rows), caption))
+    close = [row for row in rows if min(abs(x) for x in row[2]) < FAR]
+    if close and len(close) < len(rows):
+        caption += f" Pairs more than {100 * FAR:.0f} points apart are in the table only."
+    section.charts.append(Chart("Paired differences in success", plots.forest(close or rows), caption))
     last = models[-1]
     section.lead += [verdict(paired[k], *named[k]) for k in order if named[k][0] == last]
     steps = [
@@ -119,7 +136,7 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
             [
                 f"{a} \u2212 {b}", signed(p["difference"]), signed_interval(p["interval"]),
                 signed(p["judged"]["difference"]), signed_interval(p["judged"]["interval"]),
-                f"{p['a_only']} : {p['b_only']}", f"{p['mcnemar_p']:.3f}", str(c["n"]),
+                f"{p['a_only']} : {p['b_only']}", _p_value(p["mcnemar_p"]), str(c["n"]),
                 f"{number(c['a'], 2)} : {number(c['b'], 2)}",
             ]
         )  # fmt: skip
@@ -128,6 +145,10 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         "their steps",
     )  # fmt: skip
     section.tables.append(Table(head, table, title="Paired differences, in points"))
+
+
+def _p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _cost(section: Section, numbers: Mapping[str, Any], prices_date: str) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 from rmsweb.bench import scores
 from rmsweb.config import Config
+from rmsweb.store import Run
 
 
 def exams_in(paths: Sequence[Path], config: Config) -> dict[str, dict[str, Any]]:
     """exam name -> all its numbers (`scores.exam_numbers`), over all the given runs; names in order of appearance."""
-    rows = scores.results_of(scores.gather(paths))
+    rows = scores.results_of(scores.gather({path: scores.read_judged(Run.read_only(path)) for path in paths}))
     names = dict.fromkeys(scores.exam_of(r.task) for r in rows)
     return {
         name: scores.exam_numbers(

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rmsweb.bench.examples import Example
+from rmsweb.bench.metrics import Result
 from rmsweb.bench.modes import Judged
-from rmsweb.bench.scores import read_judged
+from rmsweb.bench.scores import read_judged, results_of
 from rmsweb.store import Run
 
 
@@ -85,9 +86,17 @@ class Stage:
         """Its trajectories with their verdicts."""
         return read_judged(self.run)
 
+    @cached_property
+    def results(self) -> list[Result]:
+        """Their rows."""
+        return results_of(self.judged)
+
 
 def stages_in(given: Mapping[str, Path]) -> list[Stage]:
-    """The runs named, and those in the folders named (one level down), each once. Raises RunError for no run at all."""
+    """The runs named, and those in the folders named (one level down), each once, in the order in which they began.
+
+    Raises RunError for a path that is neither.
+    """
     found: dict[Path, Stage] = {}
     for name, path in given.items():
         path = Path(path)
@@ -96,4 +105,4 @@ def stages_in(given: Mapping[str, Path]) -> list[Stage]:
             found.setdefault(path.resolve(), Stage(name, path))
         for child in children:
             found.setdefault(child.resolve(), Stage(child.name, child))
-    return list(found.values())
+    return sorted(found.values(), key=lambda stage: str(stage.manifest.get("started", "")))

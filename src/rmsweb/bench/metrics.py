@@ -161,8 +161,8 @@ def by_template(results: Iterable[Result]) -> dict[str, tuple[int, int]]:
 
 
 def by_mode(results: Iterable[Result]) -> dict[str, int]:
-    """failure mode -> episodes, most frequent first."""
-    counts = Counter(r.mode for r in results if r.mode)
+    """failure mode -> judged failures, most frequent first."""
+    counts = Counter(r.mode for r in results if r.mode and r.success is False)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

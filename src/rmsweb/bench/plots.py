@@ -46,7 +46,9 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _figure(height: float, left: float = 0.11, right: float = 0.97) -> Iterator[tuple[Figure, Axes, list[str]]]:
+def _figure(
+    height: float, left: float = 0.11, right: float = 0.97, bottom: float = 0.42
+) -> Iterator[tuple[Figure, Axes, list[str]]]:
     """A figure and its one pair of axes; the SVG is put into the list when the block ends."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -56,7 +58,7 @@ def _figure(height: float, left: float = 0.11, right: float = 0.97) -> Iterator[
         "svg.fonttype": "none",
         "svg.hashsalt": "rmsweb",
         "font.family": "DejaVu Sans",
-        "font.size": 9,
+        "font.size": 9.5,
         "text.color": INK,
         "axes.edgecolor": FAINT,
         "axes.labelcolor": SOFT,
@@ -72,7 +74,7 @@ def _figure(height: float, left: float = 0.11, right: float = 0.97) -> Iterator[
     with mpl.rc_context(style):
         figure = Figure(figsize=(WIDTH, height))
         FigureCanvasSVG(figure)
-        axes = figure.add_axes((left, 0.42 / height, right - left, 1 - 0.52 / height))
+        axes = figure.add_axes((left, bottom / height, right - left, 1 - (bottom + 0.1) / height))
         yield figure, axes, out
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Type": None})
@@ -135,7 +137,9 @@ def lines(
         for i, (name, points) in enumerate(series.items()):
             shift = 0.03 * (i - (step - 1) / 2) if bands else 0.0
             xs, ys = [x + shift for x, _ in points], [scale * y for _, y in points]
-            axes.plot(xs, ys, color=shade[name], linewidth=2, marker="o" if marks else None, markersize=5)
+            axes.plot(
+                xs, ys, color=shade[name], linewidth=2, marker="o" if marks else None, markersize=5, clip_on=False
+            )
             if bands and name in bands:
                 lows, highs = ([scale * band[k] for band in bands[name]] for k in (0, 1))
                 axes.vlines(xs, lows, highs, color=shade[name], linewidth=1.4, alpha=0.8)
@@ -145,6 +149,7 @@ def lines(
         if percent:
             axes.set_ylim(0, min(100.0, axes.get_ylim()[1]))
             _percent_axis(axes.yaxis)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
         if whole_x:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         _grid(axes)
@@ -184,10 +189,10 @@ def dots(
 ) -> str:
     """One row a name: rate with its interval, and a hollow diamond for the rate over judged tasks where it differs."""
     shade = shade or colours([name for name, *_ in rows])
-    with _figure(0.62 + 0.42 * len(rows), left=0.27, right=0.88) as (_, axes, out):
+    with _figure(0.4 + 0.36 * len(rows), left=0.27, right=0.87, bottom=0.26) as (_, axes, out):
         for y, (name, rate, (low, high), other) in enumerate(reversed(rows)):
             axes.hlines(y, 100 * low, 100 * high, color=shade[name], linewidth=3, alpha=0.45)
-            axes.plot(100 * rate, y, "o", color=shade[name], markersize=8)
+            axes.plot(100 * rate, y, "o", color=shade[name], markersize=8, clip_on=False)
             if other is not None and abs(other - rate) > 0.0005:
                 axes.plot(100 * other, y, "D", markerfacecolor="white", markeredgecolor=shade[name], markersize=5)
             axes.annotate(f"{100 * rate:.1f}", (100, y), xytext=(8, 0), textcoords="offset points", va="center")
@@ -233,7 +238,7 @@ def forest(rows: Sequence[tuple[str, float, tuple[float, float]]], scale: float 
 def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> str:
     """Two rates a row joined by a line: hollow before, filled after."""
     shade = colours(names)
-    with _figure(0.85 + 0.34 * len(rows), left=0.44) as (_, axes, out):
+    with _figure(0.85 + 0.34 * len(rows), left=0.49) as (_, axes, out):
         for y, (_, before, after) in enumerate(reversed(rows)):
             axes.plot([100 * before, 100 * after], [y, y], color=FAINT, linewidth=3, zorder=1)
             axes.plot(
@@ -266,7 +271,7 @@ def scatter(points: Mapping[str, tuple[float, float, tuple[float, float]]], x_la
     with _figure(2.75) as (_, axes, out):
         for name, (x, rate, (low, high)) in points.items():
             axes.vlines(x, 100 * low, 100 * high, color=shade[name], linewidth=1.6, alpha=0.6)
-            axes.plot(x, 100 * rate, "o", color=shade[name], markersize=8)
+            axes.plot(x, 100 * rate, "o", color=shade[name], markersize=8, clip_on=False)
         widest = max(x for x, *_ in points.values())
         axes.set_xlim(0, widest * 1.25)
         axes.set_ylim(0, 100)

@@ -48,7 +48,7 @@ def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None) ->
     by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, "samples", "eval")}
     exams = exam_sections.exams(by_verb["eval"])
     training = [getattr(training_sections, verb)(by_verb[verb]) for verb in TRAINING]
-    sections = [*exams, *training]
+    sections = [*exams, *training, exam_sections.examples(by_verb["eval"])]
     absent = [s.title for s in training if s.empty] + ([] if exams else ["Exam"])
     return _environment().get_template("report.html.jinja").render(
         title=_title(stages),

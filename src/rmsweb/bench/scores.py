@@ -40,23 +40,28 @@ def results_of(judged: Sequence[Judged]) -> list[Result]:
     return [metrics.result_of(arm_of(t) or t.policy, t, v, modes.get(t.id, "")) for t, v in judged]
 
 
-def gather(paths: Sequence[Path]) -> list[Judged]:
+def gather(runs: Mapping[Path, Sequence[Judged]]) -> list[Judged]:
     """Episodes of several exam runs. Raises DataError when two runs hold the same model on the same task."""
     found: dict[str, tuple[Path, Judged]] = {}
-    for path in paths:
-        for trajectory, verdict in read_judged(Run.read_only(path)):
+    for path, judged in runs.items():
+        for trajectory, verdict in judged:
             if trajectory.id in found:
                 model, other = arm_of(trajectory), found[trajectory.id][0]
                 where = f"model {model} was examined on {trajectory.task.id} here and in {other}"
                 raise DataError(f"{where}; give one of them", path)
             found[trajectory.id] = (path, (trajectory, verdict))
-    return [judged for _, judged in found.values()]
+    return [one for _, one in found.values()]
+
+
+FIRST = ("base", "sft", "sft_continued")
+"""Where a policy comes from stands before what was made of it, in whatever order the runs are read."""
 
 
 def models_of(results: Sequence[Result]) -> list[str]:
-    """Model names in order of appearance, without the control runs."""
+    """Model names without the control runs: those of `FIRST`, then the others as they appear."""
     names = dict.fromkeys(r.model for r in results)
-    return [name for name in names if not is_control(name)]
+    named = [name for name in FIRST if name in names]
+    return [name for name in (*named, *(n for n in names if n not in FIRST)) if not is_control(name)]
 
 
 def is_control(model: str) -> bool:

@@ -7,7 +7,6 @@ from rmsweb.bench import metrics, plots
 from rmsweb.bench.examples import retry_example
 from rmsweb.bench.layout import Chart, Section, Stage, Table
 from rmsweb.bench.metrics import YieldPoint
-from rmsweb.bench.scores import results_of
 from rmsweb.bench.statistics import paired_bootstrap
 from rmsweb.bench.wording import between, number, percent, signed, signed_interval
 from rmsweb.records import Group, Reflection
@@ -65,7 +64,7 @@ def _arm(stage: Stage, stages: Sequence[Stage]) -> str:
 def _yield_points(stage: Stage) -> list[YieldPoint]:
     """From the trajectories; tasks that were never tried count when the stage's own summary says how many there are."""
     tasks = stage.summary.get("tasks")
-    return metrics.yield_at(results_of(stage.judged), tasks if isinstance(tasks, int) else None)
+    return metrics.yield_at(stage.results, tasks if isinstance(tasks, int) else None)
 
 
 def _collect_table(arms: Mapping[str, Stage], points: Mapping[str, Sequence[YieldPoint]]) -> Table:
@@ -98,7 +97,7 @@ def _arms_apart(reflect: Stage, plain: Stage) -> str:
     tables: list[dict[str, list[float]]] = []
     for stage in (reflect, plain):
         solved: dict[str, list[float]] = {}
-        for r in results_of(stage.judged):
+        for r in stage.results:
             solved[r.task.id] = [max(float(bool(r.success)), solved.get(r.task.id, [0.0])[0])]
         tables.append(solved)
     a, b = ({task: table.get(task, [0.0]) for task in tables[0] | tables[1]} for table in tables)
