@@ -183,6 +183,8 @@ class PretrainConfig(Section):
     vision_steps: int = Field(default=600, ge=1)
     """Updates of the vision stage: dense reading of every cell."""
     vision_batch: int = 32
+    matching_steps: int = Field(default=600, ge=1)
+    """Updates of the matching stage: which cells does the goal name? Two layers, no replies."""
     grounding_steps: int = Field(default=3000, ge=1)
     """Updates of the grounding stage: goal first, then the picture, then the reply."""
     grounding_batch: int = 16

@@ -119,15 +119,15 @@ class Encoder:
                 readable[place] = shown[-1]
         return CellTruth(words, kinds, beside, readable)
 
-    def batch(self, samples: list[Sample], rng: Any) -> Batch:
-        """Inputs and labels of one update."""
+    def batch(self, samples: list[Sample], rng: Any, *, replies: bool = True) -> Batch:
+        """Inputs and labels of one update; without `replies` the prompts alone (labels are then empty marks)."""
         import numpy as np
         import torch
 
-        replies = [[*self._free(s.move.text()), self.end] for s in samples]
+        answers = [[*self._free(s.move.text()), self.end] if replies else [] for s in samples]
         prompts = [[*self.head, *self._free(s.prompt()), *self.tail] for s in samples]
-        longest = max(len(p) + len(r) for p, r in zip(prompts, replies, strict=True))
-        width = max(map(len, replies))
+        longest = max(len(p) + len(r) for p, r in zip(prompts, answers, strict=True))
+        width = max(map(len, answers))
         ids = np.zeros((len(samples), longest), np.int64)
         attention = np.zeros_like(ids)
         positions = np.ones((3, len(samples), longest), np.int64)
@@ -136,7 +136,7 @@ class Encoder:
         match = np.full((len(samples), VISUAL_TOKENS), -1, np.int64)
         values = np.zeros((len(samples), VISUAL_TOKENS), np.int64)
         pixels = []
-        for row, (sample, prompt, reply) in enumerate(zip(samples, prompts, replies, strict=True)):
+        for row, (sample, prompt, reply) in enumerate(zip(samples, prompts, answers, strict=True)):
             tokens = prompt + reply
             ids[row, longest - len(tokens) :] = tokens
             attention[row, longest - len(tokens) :] = 1

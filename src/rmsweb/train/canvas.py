@@ -21,26 +21,13 @@ FALLBACKS = ("next", "search", "home", "prev")
 """Links that lead on when what is wanted does not stand on the page, best first."""
 SUBMITS = ("send", "post", "save", "confirm", "add", "reply", "go", "done", "continue")
 FIELDS = (
-    *("search", "comment", "contact", "guests", "order", "subject", "topic", "priority", "reply", "code", "name"),
-    *("title", "coupon", "rooms", "password", "account", "login", "filter", "post", "status", "details", "price"),
+    *("search", "comment", "contact", "guests", "order", "topic", "priority", "reply", "code", "coupon", "password"),
+    *("account", "login", "filter", "post", "status", "details", "price"),
 )
 """Words that name inputs and selects."""
 NUMBERED = ("code", "wait", "stars", "likes", "replies", "seats", "on", "at", "guests", "bookings", "cases", "order")
 """`code 45`: a text that carries its own value."""
-_CONFIRMED = (
-    "added",
-    "booked",
-    "sent",
-    "posted",
-    "cancelled",
-    "moved",
-    "liked",
-    "saved",
-    "closed",
-    "joined",
-    "following",
-)
-CONFIRMED = tuple(word for word in _CONFIRMED if word in lexicon.words())
+CONFIRMED = ("added", "booked", "sent", "posted", "cancelled", "moved", "liked", "closed", "joined", "following")
 PAGE_WORDS = tuple(
     dict.fromkeys(word for group in (*lexicon.THINGS, lexicon.CONTROLS, lexicon.NOTES) for word in group)
 )

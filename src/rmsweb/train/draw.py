@@ -144,6 +144,13 @@ class Glyphs:
             masks.update(_cut(group, shot))
         return cls(masks)
 
+    @classmethod
+    def blank(cls, labels: Iterable[tuple[Style, str]]) -> Glyphs:
+        """Grey bars, nine pixels a letter: pages can be laid out with them where no browser is at hand."""
+        import numpy as np
+
+        return cls({key: np.full((28, 9 * len(key[1])), 0.5, np.float32) for key in labels})
+
 
 def _colours(style: Style) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Foreground and background that a style's masks are taken with."""

@@ -50,7 +50,7 @@ class LocalModel:
         model.eval()
 
     @classmethod
-    def open(cls, path: str | Path, images: Mapping[str, bytes], *, name: str = "", batch: int = 16) -> LocalModel:
+    def load(cls, path: str | Path, images: Mapping[str, bytes], *, name: str = "", batch: int = 16) -> LocalModel:
         """A checkpoint folder, or the shipped base for "tiny" or an empty path. Raises MissingPartError without one."""
         model, processor = load_model(path)
         return cls(model, processor, images, name=name or str(path) or "tiny", batch=batch)

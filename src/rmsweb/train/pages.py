@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from rmsweb.train.canvas import (
     CONFIRMED,
@@ -23,9 +24,10 @@ from rmsweb.train.canvas import (
     fill,
     navigation,
     reading,
+    standard_glyphs,
 )
-from rmsweb.train.draw import Glyphs
-from rmsweb.train.queries import ASKING, Goal, Sample, Wording, decide, random_history, suits
+from rmsweb.train.draw import Glyphs, draw
+from rmsweb.train.queries import ASKING, FILLERS, Goal, Move, Sample, Wording, decide, random_history, suits
 from rmsweb.web import lexicon
 from rmsweb.web.compact import Kind
 
@@ -268,15 +270,33 @@ def _named(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
 
 
 def _several(canvas: Canvas, count: int, wording: Wording) -> Goal | None:
-    """The goal names about half of what stands there: practice of matching alone, its reply carries no loss."""
+    """The goal names some of what stands there: practice of matching alone, its reply carries no loss."""
+    rng = canvas.rng
+    if rng.random() < 0.3:
+        navigation(canvas, NAVIGATION, rng.randint(2, 4))
     fill(canvas, count)
-    named = [item.key for item in canvas.items if canvas.rng.random() < 0.5]
-    canvas.rng.shuffle(named)
-    return Goal("", literal="match", words=tuple(word for key in named for word in key)[:10])
+    if not canvas.items:
+        return None
+    named = rng.sample(canvas.items, min(len(canvas.items), rng.choice((1, 1, 2, 2, 3, 4))))
+    if not canvas.simple and rng.random() < 0.6:
+        for item in named[:2]:
+            canvas.add("link", _near(rng, list(item.key)) or canvas.thing())
+    words = [word for item in named for word in item.key]
+    strangers = rng.sample((*FILLERS, *THING_WORDS), rng.randint(0, 3))
+    return Goal("", literal="match", words=tuple(rng.sample(strangers, len(strangers)) + words))
+
+
+def match_sample(rng: random.Random, glyphs: Glyphs, simple: bool) -> Sample:
+    """A crowded page and the words of some of its elements; only the cells' labels are of interest."""
+    while True:
+        canvas = Canvas(rng, glyphs, simple=simple)
+        goal = _several(canvas, rng.randint(9, 16), Wording(rng))
+        if goal is not None:
+            return Sample(canvas.page(), goal, (), Move("", ""))
 
 
 Scene = Callable[[Canvas, int, Wording], Goal | None]
-_FIRST: tuple[tuple[Scene, float], ...] = ((_click, 30.0), (_read, 20.0), (_inline, 5.0), (_several, 45.0))
+_FIRST: tuple[tuple[Scene, float], ...] = ((_click, 40.0), (_read, 40.0), (_inline, 8.0), (_several, 12.0))
 _MIX: tuple[tuple[Scene, float], ...] = (
     (_several, 10.0),
     (_click, 28.0),
@@ -290,3 +310,30 @@ _MIX: tuple[tuple[Scene, float], ...] = (
     (_state, 3.0),
     (_named, 1.0),
 )
+
+
+def grounding_examples(count: int, seed: int = 0, executable: str = "") -> list[dict[str, Any]]:
+    """Synthetic tasks as supervised rows: `prompt` and `completion` (conversational), `images` (PNG bytes)."""
+    import io
+
+    from PIL import Image
+
+    rng, glyphs = random.Random(f"grounding/{seed}"), standard_glyphs(executable)
+    rows: list[dict[str, Any]] = []
+    while len(rows) < count:
+        made = sample(rng, glyphs)
+        if made.goal.literal == "match":
+            continue
+        picture = io.BytesIO()
+        drawn = draw(made.page.drawn(), glyphs, made.page.background, made.page.accent)
+        Image.fromarray(drawn).save(picture, "PNG")
+        asked = [{"type": "text", "text": made.prompt()}, {"type": "image", "text": None}]
+        said = [{"type": "text", "text": made.move.text()}]
+        rows.append(
+            {
+                "prompt": [{"role": "user", "content": asked}],
+                "completion": [{"role": "assistant", "content": said}],
+                "images": [picture.getvalue()],
+            }
+        )
+    return rows
