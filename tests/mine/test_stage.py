@@ -92,7 +92,7 @@ async def test_resume_after_a_cut_at_any_byte(shop: Any, tmp_path: Path) -> None
     whole, _, _ = await mine(shop, tmp_path / "whole", teacher=teacher)
     wanted = (tmp_path / "whole/states.jsonl").read_bytes()
     rng = random.Random(1)
-    for number in range(6):
+    for number in range(3):
         folder = tmp_path / f"cut{number}"
         await mine(shop, folder, teacher=teacher)
         for name in ("trajectories", "verdicts", "probes"):
@@ -157,6 +157,34 @@ async def test_infra_and_unjudged_rollouts_are_left_out(shop: Any, tmp_path: Pat
     assert summary["rollouts"] == 4
     ids = {s.task.id for s in states(tmp_path / "m")}
     assert not ids & {"shop-0", "shop-1"}
+
+
+async def test_modes_of_the_world_are_reported_and_never_trained_on(shop: Any, tmp_path: Path) -> None:
+    class Failing(shop.Suite):  # type: ignore[name-defined,misc]
+        """The help page answers with a server error."""
+
+        async def begin(self, task: Task, episode: str, opener: Any) -> Any:
+            page = await super().begin(task, episode, opener)
+            observe = page.observe
+
+            async def seen() -> Any:
+                now = await observe()
+                return now.model_copy(update={"status": 500 if now.title == "help" else 200})
+
+            page.observe = seen
+            return page
+
+    config = shop.settings(rollouts=2)
+    run = Run.open(tmp_path / "m", "mine", config)
+    run.images = PngImages()  # type: ignore[assignment]
+    suite = Failing()
+    policy = shop.Chooser("weak", {**shop.WEAK, "start": ["help", "red mug"]})
+    parts = Parts(policy, shop.Chooser("t", shop.GOOD), suite, shop.Browser(run.images), suite.judge)
+    summary = await stage.run(config, run, parts)
+    mode = next(m for m in summary["modes"] if m["code"] == "environment.error")
+    assert mode["count"] > 0 and mode["trained"] is False and mode["drawn"] == 0
+    found = [s for s in states(tmp_path / "m") if s.mode == "environment.error"]
+    assert found and all(s.weight == 0 and not s.references for s in found)
 
 
 async def test_chat_needs_a_model(shop: Any, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@
     states.jsonl, modes.jsonl            the result, written in one piece at the end
     summary.json                         the report's figures
 
-`states.jsonl` holds the draw (weight 1) and, with weight 0, what is kept for evaluation only: hard states without a
-verified reference and those of modes that are not trained on. Resumable at any byte: every seed comes from ids, every
-plan from stored records. `assemble` does it all again from files, without a browser or a model.
+`states.jsonl` holds the draw (weight 1) and, with weight 0 and without references, what is kept for evaluation only:
+hard states without a verified action and those of modes that are not trained on. Resumable at any byte: every seed
+comes from ids, every plan from stored records; `assemble` needs no browser and no model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,7 +138,8 @@ def assemble(
     chosen = _draw(pool, modes, config)
     ids = {state.id for state in chosen}
     held = [f.state for f in pool if f.kind == "hard" and f.state.id not in ids and _evaluation_only(f, stage.taxonomy)]
-    held = [state.model_copy(update={"weight": 0.0}) for state in held]
+    # A state of a mode that is not trained on loses its references: nothing downstream can take it by mistake.
+    held = [state.model_copy(update={"weight": 0.0, "references": ()}) for state in held]
     return Mined(list(located), known, pool, modes, chosen, held)
 
 
