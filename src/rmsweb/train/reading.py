@@ -35,10 +35,10 @@ def random_page(rng: random.Random, encoder: Encoder, fewest: int = 3, most: int
 
 
 def reading_heads(hidden: int) -> Any:
-    """Projections that only the vision stage uses: further words, kind, place, what stands beside."""
+    """Projections that only the vision stage uses: further words, kind, what stands beside."""
     from torch import nn
 
-    names = ("second", "third", "column", "row", "beside")
+    names = ("second", "third", "beside")
     heads = {name: nn.Linear(hidden, hidden) for name in names}
     return nn.ModuleDict({**heads, "kind": nn.Linear(hidden, 6)})
 
@@ -68,17 +68,19 @@ def vision_losses(model: Any, heads: Any, encoder: Encoder, pages: list[Page], r
     seen = functional.rms_norm(seen, (hidden,))
     directions = functional.rms_norm(table, (hidden,)).T * (4.0 / hidden**0.5)
     there = words[:, 0] > 0
-    first = seen @ directions
+    columns, rows = _place_tokens(encoder)
+    all_words = seen @ directions
+    # Place and first word share the vector, not the softmax: a reply can then copy either from the cell it attends to.
+    first = all_words.index_fill(1, torch.cat([columns.tokens, rows.tokens]), -1e4)
     weight = torch.where(there, 1.0, 0.15)
     loss = (functional.cross_entropy(first, words[:, 0], reduction="none") * weight).sum() / weight.sum()
+    for axis in (columns, rows):
+        loss = loss + 0.3 * functional.cross_entropy(all_words[:, axis.tokens], axis.target.repeat(len(pages)))
     found = seen[there]
     second, side = heads["second"](found) @ directions, heads["beside"](found) @ directions
     loss = loss + functional.cross_entropy(second, words[there, 1]) + functional.cross_entropy(side, beside[there])
     loss = loss + 0.5 * functional.cross_entropy(heads["third"](found) @ directions, words[there, 2])
     loss = loss + 0.3 * functional.cross_entropy(heads["kind"](seen), kinds)
-    columns, rows = _place_tokens(encoder)
-    for name, target in (("column", columns), ("row", rows)):
-        loss = loss + 0.2 * functional.cross_entropy(heads[name](seen) @ directions, target.repeat(len(pages)))
     valued = beside[there] != encoder.end
     return VisionLosses(
         loss,
@@ -88,16 +90,26 @@ def vision_losses(model: Any, heads: Any, encoder: Encoder, pages: list[Page], r
     )
 
 
-def _place_tokens(encoder: Encoder) -> tuple[torch.Tensor, torch.Tensor]:
-    """Coordinate tokens of every cell's middle, in reading order."""
+class _Axis(NamedTuple):
+    tokens: torch.Tensor
+    """Coordinate tokens that occur along this axis."""
+    target: torch.Tensor
+    """(70,): index into `tokens` of each cell's own."""
+
+
+def _place_tokens(encoder: Encoder) -> tuple[_Axis, _Axis]:
+    """Coordinate tokens of every cell's middle, in reading order: columns, rows."""
     import torch
 
-    columns, rows = [], []
-    for place in range(VISUAL_TOKENS):
-        x, y = encoder.ids(place_text(Cell("link", "", place % COLUMNS, place // COLUMNS, 2)))
-        columns.append(x)
-        rows.append(y)
-    return torch.tensor(columns), torch.tensor(rows)
+    pairs = [
+        encoder.ids(place_text(Cell("link", "", place % COLUMNS, place // COLUMNS, 2)))
+        for place in range(VISUAL_TOKENS)
+    ]
+    axes = []
+    for numbers in zip(*pairs, strict=True):
+        tokens, target = torch.tensor(numbers).unique(return_inverse=True)
+        axes.append(_Axis(tokens, target))
+    return axes[0], axes[1]
 
 
 def vision_stage(model: Any, encoder: Encoder, config: PretrainConfig, seed: int, observe: Observer) -> None:
