@@ -5,43 +5,23 @@ answer counts only when nothing was changed on the way; an effect counts only wh
 """
 
 import re
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from rmsweb.answers import plain, same_answer
 from rmsweb.records import Verdict
 from rmsweb.web.sites.world import World
 
 JUDGE = "rules"
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?|(?<![\w.])-?\.\d+")
 DENIALS = frozenset({"no", "not", "never", "isn't", "wasn't"})
 
 
-def normal(text: str) -> str:
-    """An answer without what does not matter: case, outer blanks, quotes, currency, a full stop."""
-    return " ".join(text.casefold().replace("$", " ").split()).strip(" .!?,;:'\"")
+def says(given: str, wanted: str, among: tuple[str, ...] = ()) -> bool:
+    """Whether an answer says `wanted`: a number by value, or a word of `among`.
 
-
-def numbers(text: str) -> set[Decimal]:
-    """The numbers of a text, by value: `$45.00`, `045` and `45` are one."""
-    found = set()
-    for match in NUMBER.findall(text):
-        try:
-            found.add(Decimal(match.replace(",", "")))
-        except InvalidOperation:
-            continue
-    return found
-
-
-def same_answer(given: str, wanted: str, among: tuple[str, ...] = ()) -> bool:
-    """Whether `given` says `wanted` and nothing else of its kind.
-
-    Kinds are numbers, compared by value, or the words of `among`. A sentence is read: it has to hold exactly one
-    number, or exactly one of the words and no denial.
+    A sentence is read: it has to hold exactly one number, or exactly one of the words and no denial.
     """
-    if normal(given) == normal(wanted):
+    if same_answer(given, wanted):
         return True
-    if not among:
-        return len(wanted_numbers := numbers(wanted)) == 1 and numbers(given) == wanted_numbers
     words = re.findall(r"[\w']+", given.casefold())
     return {word for word in words if word in among} == {wanted} and not DENIALS.intersection(words)
 
@@ -58,14 +38,14 @@ def check(world: World, answer: str | None, evidence: dict[str, Any]) -> Verdict
     if different:
         return Verdict(success=False, judge=JUDGE, reason=_difference(world, state, different))
     if quest.typed == "impossible":
-        done = answer is not None and normal(answer) in ("done", "added", "booked")
+        done = answer is not None and plain(answer) in ("done", "added", "booked")
         reason = "claims to have done what cannot be done" if done else "nothing was changed, and nothing could be done"
         return Verdict(success=not done, judge=JUDGE, reason=reason)
     if quest.answer is None:
         return Verdict(success=True, judge=JUDGE, reason="the server holds exactly what was asked for")
-    if answer is None or not normal(answer):
+    if answer is None or not plain(answer):
         return Verdict(success=False, judge=JUDGE, reason="no answer was given")
-    right = same_answer(answer, quest.answer, quest.among)
+    right = says(answer, quest.answer, quest.among)
     return Verdict(success=right, judge=JUDGE, reason="the answer is right" if right else "the answer is wrong")
 
 

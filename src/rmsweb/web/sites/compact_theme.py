@@ -38,17 +38,20 @@ def _html(item: Item, cell: Cell, prefix: str) -> str:
     return markup.control(item, prefix, f'class="cell {cell.kind}" style="{cell.style()}"')
 
 
+def layer_buttons(look: Look) -> list[tuple[Item, int]]:
+    """The buttons of the cookie layer with their columns; they stand in the layer's second row."""
+    items = [Item("button", choice, 3, form=f"cookies-{choice}") for choice in ("accept", "reject")]
+    return list(zip(items, (4, 1) if look.flip else (3, 6), strict=True))
+
+
 def _layer(look: Look, prefix: str) -> str:
-    """The cookie layer: a question and two buttons, on the same grid."""
-    columns = (7, 4, 1) if look.flip else (0, 3, 6)
-    said = element_html(Cell("text", "cookies", columns[0], 0, 3))
-    buttons = ""
-    for choice, column in zip(("accept", "reject"), columns[1:], strict=True):
-        button = Item("button", choice, 3, form=f"cookies-{choice}")
-        buttons += _html(button, Cell("button", choice, column, 1, 3), prefix)
+    """The cookie layer: a word and two buttons, on the same grid."""
+    content = element_html(Cell("text", "cookies", 7 if look.flip else 0, 0, 3))
+    for item, column in layer_buttons(look):
+        content += _html(item, Cell("button", item.label, column, 1, item.width), prefix)
     height = (ROWS - LAYER_ROW) * CELL
     style = f"top:{LAYER_ROW * CELL}px;height:{height}px;width:{WIDTH}px"
-    return f'<div class="layer" style="{style}">{said}{buttons}</div>{markup.cookie_forms(prefix)}'
+    return f'<div class="layer" style="{style}">{content}</div>{markup.cookie_forms(prefix)}'
 
 
 def render(page: Page, look: Look, prefix: str) -> str:
