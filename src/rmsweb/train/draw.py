@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rmsweb.errors import MissingPartError
+from rmsweb.web.chromium import QUIET_ARGS, RENDER_ARGS, find_executable, sandbox_note
 from rmsweb.web.compact import ACCENTS, BACKGROUNDS, CELL, CSS, HEIGHT, WIDTH, Cell, page_html
 
 if TYPE_CHECKING:
@@ -28,18 +29,6 @@ if TYPE_CHECKING:
 Style = Literal["text", "link", "button", "hint"]
 """How a label is written: black, accent and underlined, white on accent, grey on white (a placeholder)."""
 
-RENDER_ARGS = (
-    "--font-render-hinting=none",
-    "--disable-lcd-text",
-    "--force-color-profile=srgb",
-    "--hide-scrollbars",
-    "--disable-gpu",
-    "--no-sandbox",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
-CHROMIUMS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
 HINT = (117, 117, 117)
 """Colour of a placeholder in compact.css."""
 FONT = Path(__file__).parents[1] / "web" / "static" / "fonts" / "compact-bold.woff2"
@@ -78,15 +67,16 @@ def screenshots(pages: list[str], executable: str = "", width: int = WIDTH, heig
 def _screenshots(pages: list[str], executable: str, width: int, height: int) -> list[Pixels]:
     import numpy as np
     from PIL import Image
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Error, sync_playwright
 
-    found = executable or next((path for path in CHROMIUMS if Path(path).exists()), None)
+    found = str(find_executable(executable))
+    arguments = [*RENDER_ARGS, *QUIET_ARGS, *(["--no-sandbox"] if sandbox_note(True) else [])]
     shots = []
     with sync_playwright() as driver:
         try:
-            browser = driver.chromium.launch(executable_path=found, args=list(RENDER_ARGS))
-        except Exception as error:
-            raise MissingPartError(f"no Chromium could be started ({found or 'Playwright'}): {error}") from error
+            browser = driver.chromium.launch(executable_path=found, args=arguments)
+        except Error as error:
+            raise MissingPartError(f"{found} does not start as a browser: {error}") from error
         page = browser.new_page(viewport={"width": width, "height": height})
         for html in pages:
             page.set_content(with_font(html))

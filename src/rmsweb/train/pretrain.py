@@ -20,7 +20,7 @@ from rmsweb.train.grounding import grounding_stage, matching_stage
 from rmsweb.train.probe import reading_accuracy
 from rmsweb.train.processor import build_processor
 from rmsweb.train.reading import vision_stage
-from rmsweb.train.tiny import Shape, build_model, fast_vision, save_model
+from rmsweb.train.tiny import Shape, build_model, fast_vision, load_model, save_model
 from rmsweb.train.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def run(config: Config, run: Run, progress: Progress) -> dict[str, Any]:
     observe = _observer(run, progress, started)
     for stage in (vision_stage, matching_stage, grounding_stage):
         stage(model, encoder, settings, config.seed, observe)
-    model.eval()
-    accuracy = reading_accuracy(model, encoder, settings.probe_pages, seed=f"{config.seed}/probe")
     folder = run.path / "checkpoint"
-    save_model(model, build_processor(tokenizer), folder)
+    save_model(model, build_processor(tokenizer), folder, half=True)
+    # what is measured is what is stored, rounding included
+    accuracy = reading_accuracy(load_model(folder).model, encoder, settings.probe_pages, seed=f"{config.seed}/probe")
     recipe = {
         "what": "tiny base model: stands for the pretraining of a real one; closed vocabulary, one known rendering",
         "settings": settings.model_dump(mode="json"),

@@ -125,10 +125,23 @@ def load_model(start: str | Path, *, fast: bool = True) -> Loaded:
     return Loaded(model.eval(), load_processor(folder))
 
 
-def save_model(model: Any, processor: Any, folder: Path) -> None:
-    """Weights (float32), tokenizer and processor in transformers' own layout."""
+def save_model(model: Any, processor: Any, folder: Path, *, half: bool = False) -> None:
+    """Weights, tokenizer and processor in transformers' own layout.
+
+    `half` stores 16-bit weights (half the file) that are still loaded as float32; the model is left as it was.
+    """
+    import copy
+
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
+    if half:
+        small = copy.deepcopy(model).half()
+        small.save_pretrained(folder)
+        # the weights' own type would otherwise become the type that they are computed in
+        config = folder / "config.json"
+        config.write_text(config.read_text(encoding="utf-8").replace('"float16"', '"float32"'), encoding="utf-8")
+        (folder / "model.safetensors").chmod(0o644)
+    else:
+        model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 
