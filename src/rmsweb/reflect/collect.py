@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Any
 from rmsweb.config import Config
 from rmsweb.errors import BudgetError
 from rmsweb.executor import LocalExecutor
+from rmsweb.judge import Judge, inefficient, outcome
 from rmsweb.records import INFRA_STOPS, Outcome, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.reflect.reflector import Reflector
-from rmsweb.reflect.rules import outcome_of
 from rmsweb.reflect.yields import kept, summary
 from rmsweb.rollout import episode, trajectory_id
 from rmsweb.store import Run
 
 if TYPE_CHECKING:
-    from rmsweb.judge import Judge
     from rmsweb.policy import Policy
     from rmsweb.web.browser import Browser
     from rmsweb.web.suite import Suite
@@ -150,7 +149,7 @@ class _Stage:
         return trajectory_id(task, attempt, self.config.collect.arm)
 
     def outcome(self, key: str) -> Outcome:
-        return outcome_of(self.files.trajectories[key], self.files.verdicts.get(key))
+        return outcome(self.files.trajectories[key], self.files.verdicts.get(key))
 
     def owed(self, task: Task, attempt: int) -> bool:
         """Whether the task's earlier attempts call for this one."""
@@ -160,7 +159,7 @@ class _Stage:
         if any(self.outcome(key) in ENDING for key in keys):
             return False
         best = kept([self.files.trajectories[key] for key in keys], self.files.verdicts)
-        return best is None or len(best.steps) > self.config.collect.step_budget
+        return best is None or inefficient(best, self.files.verdicts[best.id], self.config.collect.step_budget)
 
     async def wave(self, tasks: Sequence[Task], attempt: int, spent: int) -> int:
         """One attempt at each task; returns the browser steps spent so far, this wave included."""

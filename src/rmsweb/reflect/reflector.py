@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rmsweb.actions import Answer, Terminate
 from rmsweb.config import CollectConfig
+from rmsweb.judge import outcome
 from rmsweb.policy import fill_prompt
 from rmsweb.records import Outcome, Reflection, Step, Task, Trajectory, Verdict
 from rmsweb.reflect.leaks import judge_only_words
-from rmsweb.reflect.rules import AUTHOR, CHARS, capped, outcome_of, reflect
+from rmsweb.reflect.rules import AUTHOR, CHARS, capped, reflect
 from rmsweb.reflect.yields import public_texts
 from rmsweb.replies.repair import MalformedJson, read_json
 from rmsweb.rollout import derive_seed
@@ -104,7 +105,7 @@ class ChatReflector:
     ) -> Reflection:
         return Reflection(
             trajectory_id=trajectory.id,
-            outcome=outcome_of(trajectory, verdict),
+            outcome=outcome(trajectory, verdict),
             first_bad_step=found["first_bad_step"],
             code=found["code"],
             evidence=tuple(found["evidence"]),
@@ -132,7 +133,6 @@ def reflection_messages(
     pictures: Container[str],
 ) -> list[Message]:
     """The prompt as one user message: text, then the key screenshots in the order in which they are named."""
-    outcome = outcome_of(trajectory, verdict)
     shown = [i for i in key_steps(trajectory, verdict) if trajectory.steps[i].before.image in pictures]
     before = "\n".join(f"- {r.lesson} {r.plan}".rstrip() for r in earlier)
     text = fill_prompt(
@@ -140,7 +140,7 @@ def reflection_messages(
         goal=task.goal,
         log=attempt_log(trajectory.steps),
         end=f"{trajectory.stop}. {trajectory.detail}".strip(),
-        verdict=verdict_text(outcome, verdict),
+        verdict=verdict_text(outcome(trajectory, verdict), verdict),
         earlier=f"\nWhat was written after attempts before this one:\n{before}\n" if before else "",
         pictures=", ".join(f"before step {i}" for i in shown) or "none",
         codes=" ".join(CODES),
@@ -149,9 +149,9 @@ def reflection_messages(
     return [{"role": "user", "content": [{"type": "text", "text": text}, *images]}]
 
 
-def verdict_text(outcome: Outcome, verdict: Verdict) -> str:
+def verdict_text(result: Outcome, verdict: Verdict) -> str:
     """What the writer may know of the verdict. The reason of a judge that holds the reference stays outside."""
-    if outcome is Outcome.SUCCESS:
+    if result is Outcome.SUCCESS:
         return "it succeeded, but took more steps than it should"
     named = verdict.reason if verdict.judge.startswith("chat") else ""
     return f"it failed. {named}".strip()

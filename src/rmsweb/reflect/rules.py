@@ -1,6 +1,6 @@
 """The embedded reflection rules: what a failed or wasteful attempt teaches, read from goal, trajectory and success.
 
-Owns the rules, their failure codes (mine/taxonomy.toml), the typed outcome of an attempt and the length cap. Promises
+Owns the rules, their failure codes (mine/taxonomy.toml) and the length cap. Promises
 that nothing of the verdict but `success` is read, so that no reference can get in. Pure. Sentences are for chat
 policies and people, hints for the explorer.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rmsweb.actions import Answer, SelectOption, Type
+from rmsweb.judge import outcome
 from rmsweb.records import Outcome, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.reflect.hints import Hints
 from rmsweb.reflect.reading import (
@@ -70,8 +71,8 @@ def reflect(
 ) -> Reflection:
     """Rules over goal, trajectory and `verdict.success`; a success is read for its detours only."""
     case = _read(task, trajectory)
-    outcome = outcome_of(trajectory, verdict)
-    if outcome is Outcome.SUCCESS:
+    result = outcome(trajectory, verdict)
+    if result is Outcome.SUCCESS:
         _detours(case)
         if not case.findings:
             case.found("loop.step_cap", len(trajectory.steps) - 1, f"it took more than {step_budget} steps",
@@ -86,23 +87,7 @@ def reflect(
             case.hints.strict = True
             case.found("unknown.unknown", len(trajectory.steps) - 1, "nothing that a rule names",
                        "take only what fits every word of the goal")  # fmt: skip
-    return _compose(trajectory, outcome, case, chars)
-
-
-def outcome_of(trajectory: Trajectory, verdict: Verdict | None) -> Outcome:
-    """Typed outcome of an attempt; `verdict` None where the end needs no judging."""
-    match trajectory.stop:
-        case Stop.MODEL_ERROR | Stop.BROWSER_ERROR | Stop.BUDGET:
-            return Outcome.INFRA_ERROR
-        case Stop.BLOCKED:
-            return Outcome.BLOCKED
-        case Stop.INVALID_TASK:
-            return Outcome.INVALID_TASK
-    if verdict is None or verdict.success is None:
-        return Outcome.JUDGE_FAILED
-    if verdict.success:
-        return Outcome.SUCCESS
-    return Outcome.OVER_BUDGET if trajectory.stop is Stop.STEP_LIMIT else Outcome.FAILURE
+    return _compose(trajectory, result, case, chars)
 
 
 def _read(task: Task, trajectory: Trajectory) -> _Case:
@@ -117,7 +102,7 @@ def _read(task: Task, trajectory: Trajectory) -> _Case:
     )
 
 
-def _compose(trajectory: Trajectory, outcome: Outcome, case: _Case, chars: int) -> Reflection:
+def _compose(trajectory: Trajectory, result: Outcome, case: _Case, chars: int) -> Reflection:
     findings = sorted(case.findings, key=lambda finding: finding.step)
     worst = findings[0] if findings else Finding("unknown.unknown", 0, "", "")
     cause = "; ".join(dict.fromkeys(finding.cause for finding in findings))
@@ -125,10 +110,10 @@ def _compose(trajectory: Trajectory, outcome: Outcome, case: _Case, chars: int) 
     lesson = worst.plan
     return Reflection(
         trajectory_id=trajectory.id,
-        outcome=outcome,
-        first_bad_step=worst.step if findings else None,
+        outcome=result,
+        first_bad_step=worst.step if findings and trajectory.steps else None,
         code=worst.code,
-        evidence=tuple(sorted({finding.step for finding in findings})),
+        evidence=tuple(sorted({finding.step for finding in findings if finding.step >= 0})),
         **capped(cause, lesson, plan, chars),
         author=AUTHOR,
         hints=case.hints.to_json(),

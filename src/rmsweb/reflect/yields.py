@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rmsweb.config import CollectConfig
+from rmsweb.judge import outcome
 from rmsweb.records import Reflection, Task, Trajectory, Verdict
 from rmsweb.reflect.leaks import find_leaks
-from rmsweb.reflect.rules import outcome_of
 
 RESAMPLES = 2000
 
@@ -91,7 +91,7 @@ def summary(
     spent = {task: sum(len(t.steps) for t in tries) for task, tries in attempts.items()}
     costs = [spent.get(task.id, 0) for task in tasks]
     wins = [int(solved_at.get(task.id) is not None) for task in tasks]
-    outcomes = Counter(outcome_of(t, verdicts.get(t.id)) for t in trajectories)
+    outcomes = Counter(outcome(t, verdicts.get(t.id)) for t in trajectories)
     mean_steps = round(sum(steps_of_kept) / len(best), 3) if best else None
     cost = round(sum(costs) / len(best), 3) if best else None
     return {

@@ -1,0 +1,119 @@
+"""From kept trajectories to supervised steps: stripped, straightened, whole."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_stall import EMBEDDED, element, observation, step, trajectory
+
+from rmsweb.actions import Answer, LeftClick, Point
+from rmsweb.config import Config, SamplesConfig
+from rmsweb.errors import DataError
+from rmsweb.records import Decision, Observation, Step, TrainSample, Trajectory, Verdict
+from rmsweb.reflect import samples
+from rmsweb.reflect.samples import Tally, samples_of, straightened
+from rmsweb.store import PNG_MAGIC, Run
+
+CLICK = LeftClick(point=Point(x=10, y=10))
+A, B, C = (observation(element("link", name), url=f"http://h/{name}") for name in "abc")
+CONFIG = Config(profile=EMBEDDED)
+
+
+def walk(*pages: Observation, thoughts: tuple[str, ...] = ()) -> list[Step]:
+    """Clicks from page to page, then an answer on the last."""
+    said = dict(enumerate(thoughts))
+    steps = [step(i, p, CLICK, q, f"go{i}", thought=said.get(i, "")) for i, (p, q) in enumerate(pairwise(pages))]
+    last = len(steps)
+    return [*steps, step(last, pages[-1], Answer(text="7"), pages[-1], "done", thought=said.get(last, ""))]
+
+
+def indices(steps: list[Step]) -> list[int]:
+    return [s.index for s in steps]
+
+
+def test_noops_and_detours_are_cut() -> None:
+    assert indices(straightened(walk(A, B, C))) == [0, 1, 2]
+    assert indices(straightened(walk(A, A, B))) == [1, 2]
+    assert indices(straightened(walk(A, B, A, C))) == [2, 3]
+    assert indices(straightened(walk(A, B, A, B, A, C))) == [4, 5]
+    assert indices(straightened(walk(A, A, B, A, C), detours=False)) == [1, 2, 3, 4]
+    assert indices(straightened(walk(A, A, B), noops=False, detours=False)) == [0, 1, 2]
+
+
+def test_the_last_step_stays_and_samples_follow_on_each_other() -> None:
+    made = samples_of(trajectory("order kite", *walk(A, B, A, C)), SamplesConfig())
+    assert [s.id for s in made] == ["reflect/t#0@2", "reflect/t#0@3"]
+    assert made[0].history == () and [h.before.url for h in made[1].history] == [A.url]
+    assert made[1].history[0].after.url == made[1].now.url
+    assert made[1].history[0].index == 0 and made[1].history[0].before.elements is None
+
+
+def test_guidance_is_stripped_and_leaks_are_handled() -> None:
+    thoughts = ("As advised, I go on.", "The list is here. Last time it was not.", "Seven.")
+    done = trajectory("order kite", *walk(A, B, C, thoughts=thoughts), advice="go on to the list")
+    tally = Tally()
+    dropped = samples_of(done, SamplesConfig(), tally)
+    assert [s.decision.thought for s in dropped] == ["Seven."] and tally.counts["leaks"] == 2
+    assert [h.decision.thought for h in dropped[0].history] == ["", ""]
+    rewritten = samples_of(done, SamplesConfig(leaks="rewrite"))
+    assert [s.decision.thought for s in rewritten] == ["", "The list is here.", "Seven."]
+    kept = samples_of(done, SamplesConfig(leaks="keep"))
+    assert [s.decision.thought for s in kept] == list(thoughts)
+    for sample in (*dropped, *rewritten, *kept):
+        assert "go on to the list" not in sample.model_dump_json()
+        assert sample.decision.raw == "" and sample.source == done.id
+
+
+def test_tagged_replayed_and_unreadable_steps_are_left_out() -> None:
+    assert samples_of(trajectory("order kite", *walk(A, B), tagged=("write_stopped",)), SamplesConfig()) == []
+    assert samples_of(trajectory("o", *walk(A, B), tagged=("x",)), SamplesConfig(skip_tagged=False)) != []
+    first, *rest = walk(A, B, C)
+    replay = first.model_copy(update={"decision": Decision(intent="replay", action=CLICK)})
+    made = samples_of(trajectory("order kite", replay, *rest), SamplesConfig())
+    assert [s.id[-1] for s in made] == ["1", "2"] and len(made[0].history) == 1
+
+
+def collect_run(path: Path, *done: Trajectory, good: set[str]) -> Run:
+    run = Run.open(path, "collect", CONFIG)
+    for one in done:
+        pictured = []
+        for s in one.steps:
+            shas = [run.images.put(PNG_MAGIC + p.image.encode()) for p in (s.before, s.after)]
+            before, after = (
+                p.model_copy(update={"image": sha}) for p, sha in zip((s.before, s.after), shas, strict=True)
+            )
+            pictured.append(s.model_copy(update={"before": before, "after": after}))
+        run.append("trajectory", one.model_copy(update={"steps": tuple(pictured)}))
+        run.append("verdict", Verdict(success=one.id in good, judge="x", trajectory_id=one.id))
+    run.close()
+    return Run.read_only(path)
+
+
+def test_stage_keeps_the_shortest_success_and_is_resumable(tmp_path: Path) -> None:
+    long = trajectory("order kite", *walk(A, B, C), id="reflect/t#0")
+    short = trajectory("order kite", *walk(A, C), id="reflect/t#1", attempt=1, advice="secret plan")
+    bad = trajectory("order kite", *walk(A), id="reflect/t#2", attempt=2)
+    source = collect_run(tmp_path / "collect", long, short, bad, good={long.id, short.id})
+    with Run.open(tmp_path / "samples", "samples", CONFIG) as run:
+        result = samples.run(CONFIG, run, [source])
+        assert (result["samples"], result["trajectories"], result["leak_rate"]) == (2, 1, 0.0)
+    made = Run.read_only(tmp_path / "samples")
+    assert {s.source for s in made.read("sample", TrainSample)} == {short.id}
+    assert all(s.now.image in made.images for s in made.read("sample", TrainSample))
+    text = made.file("sample").read_text()
+    assert "secret plan" not in text
+    made.file("sample").write_text(text[: len(text) // 2])
+    with Run.open(tmp_path / "samples", "samples", CONFIG) as again:
+        assert samples.run(CONFIG, again, [source]) == result
+    assert made.file("sample").read_text() == text
+    assert json.loads((tmp_path / "samples" / "summary.json").read_text())["samples"] == 2
+
+
+def test_other_coordinates_are_refused(tmp_path: Path) -> None:
+    done = trajectory("order kite", *walk(A, B), coordinates="qwen3vl")
+    source = collect_run(tmp_path / "collect", done, good={done.id})
+    options: dict[str, Any] = {"match": "qwen3vl"}
+    with Run.open(tmp_path / "samples", "samples", CONFIG) as run, pytest.raises(DataError, **options):
+        samples.run(CONFIG, run, [source])
