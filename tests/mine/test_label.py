@@ -108,3 +108,13 @@ async def test_replies_that_were_only_drawn_are_named_by_the_reference(shop: Any
     assert label(case) == "wrong_element.near_miss"
     unread = sampled(trajectory, trajectory.steps[0], shop.say("start", "?"), (), None)
     assert label(unread) == "tool_misuse.unreadable"
+
+
+async def test_doubt_alone_names_no_mode(shop: Any) -> None:
+    trajectory, _ = await shop.walk("blue mug")
+    doubt = (Mark(0, "instability", "unstable"),)
+    assert label(Case(trajectory, trajectory.steps[0], doubt)) == "unknown.unknown"
+    assert (
+        label(Case(trajectory, trajectory.steps[0], doubt, right(shop, "start", "red mug")))
+        == "wrong_element.near_miss"
+    )

@@ -43,7 +43,7 @@ def sampled(
 
 def label(case: Case) -> str:
     """Code of the failure mode (`group.name` of taxonomy.toml); `unknown.unknown` when no rule fits."""
-    for rule in (_world, _reply, _loop, _end, _aim, _content, _choice, _rest):
+    for rule in (_world, _reply, _doubt, _loop, _end, _aim, _content, _choice, _rest):
         code = rule(case)
         if code:
             return code
@@ -74,6 +74,12 @@ def _reply(case: Case) -> str:
         refused = isinstance(decision.action, (Goto, NewTab)) and "refused" in effect.error
         return "permission.address" if refused else "tool_misuse.illegal"
     return ""
+
+
+def _doubt(case: Case) -> str:
+    """Only unstable, and nothing is known to be right there: the step that was taken may be the right one."""
+    shaky = case.marks and all(mark.detector == "instability" for mark in case.marks)
+    return UNKNOWN if shaky and case.taken and case.reference is None else ""
 
 
 def _loop(case: Case) -> str:
