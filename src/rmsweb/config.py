@@ -191,7 +191,7 @@ class PretrainConfig(Section):
     match_weight: float = 1.0
     """Label at layer 1: does the goal name this element? Without it the circuit did not form (embedded study)."""
     value_weight: float = 0.25
-    """Label at layer 2: the value beside this element."""
+    """Labels at layer 2: the value beside this element, and its place."""
     shift: int = Field(default=0, ge=0, le=8)
     """Pages are moved by up to this many pixels, both ways down and right."""
     vision_layers: int = Field(default=2, ge=1)
@@ -222,15 +222,13 @@ class MineConfig(Section):
     probe_states: int = Field(default=400, ge=0)
     """Most states at which replies are drawn, those of failed trajectories first."""
     agreement: float = Field(default=0.75, gt=0, le=1)
-    """Unstable: a smaller share of the replies agrees (with a reference, else among themselves). 1 is the strict
-    reading ('less than always'); it flags .92 of the states of a young policy and leaves nothing routine."""
+    """Unstable: fewer agree with a reference, else with each other. 1 flags .92 of a young policy's states."""
     first_error: Literal["rules", "chat"] = "rules"
     labels: Literal["rules", "chat"] = "rules"
     judge_model: ModelConfig = ModelConfig()
     judge_calls: int = Field(default=3, ge=1)
-    """Calls of the chat judge for one first error."""
     judge_agreement: float = Field(default=0.6, gt=0, le=1)
-    """Share of these calls that must name the same step."""
+    """Share of `judge_calls` for one first error that must name the same step."""
     states: int = Field(default=256, ge=1)
     """States to keep, routine ones included."""
     sampling: Literal["mined", "uniform"] = "mined"
@@ -246,13 +244,11 @@ class MineConfig(Section):
     task_cap: int = Field(default=8, ge=1)
     """Most states of one task."""
     fix_attempts: int = Field(default=2, ge=0)
-    """Teacher continuations tried from one replayed state."""
     fix_tries: int = Field(default=4, ge=0)
-    """Teacher continuations of one failed rollout, over all its states; further ones seldom pay."""
+    """Teacher continuations from one replayed state (attempts), of one failed rollout over all its states (tries)."""
     fix_steps: int | None = Field(default=None, ge=0)
     """Stop asking the teacher when this many browser steps are spent, replays included."""
     flip_attempts: int = Field(default=1, ge=1)
-    """Continuations by the policy after its action was replaced."""
     infra_retries: int = Field(default=2, ge=0)
 
 
