@@ -208,3 +208,54 @@ def paired_difference(one: Sequence[float], other: Sequence[float], seed: int = 
     differences = [b - a for a, b in zip(one, other, strict=True)]
     mean = sum(differences) / len(differences) if differences else 0.0
     return {"mean": round(mean, 4), "interval": bootstrap_mean(differences, seed), "n": len(differences)}
+
+
+class TaskFigures(NamedTuple):
+    """One task in one arm."""
+
+    solved_at: int | None
+    """Attempt that solved it first."""
+    kept_steps: int | None
+    """Steps of the kept success."""
+    cost: int
+    """Browser steps of all its attempts."""
+
+
+def per_task(trajectories: Iterable[Trajectory], verdicts: Mapping[str, Verdict]) -> dict[str, TaskFigures]:
+    """Figures of each task of an arm, by task id: what paired comparisons are made of."""
+    found = {}
+    for task, tries in by_task(trajectories).items():
+        best = kept(tries, verdicts)
+        steps = None if best is None else len(best.steps)
+        found[task] = TaskFigures(_first_success(tries, verdicts), steps, sum(len(t.steps) for t in tries))
+    return found
+
+
+def compare(one: Mapping[str, TaskFigures], other: Mapping[str, TaskFigures], attempts: int) -> dict[str, Any]:
+    """`other - one` over the tasks that both arms tried, with bootstrap intervals.
+
+    `yield_at[k]`: solved within k + 1 attempts. `yield`: solved with all that was spent. `steps_common`: steps of the
+    kept success on tasks that both solved. `retry_success`: solved by attempt 2, among tasks whose attempt 1 failed in
+    both.
+    """
+    names = sorted(one.keys() & other.keys())
+    pairs = [(one[name], other[name]) for name in names]
+    both = [(a.kept_steps, b.kept_steps) for a, b in pairs if a.kept_steps is not None and b.kept_steps is not None]
+    failed = [(a, b) for a, b in pairs if a.solved_at != 0 and b.solved_at != 0]
+    return {
+        "tasks": len(names),
+        "yield_at": [
+            paired_difference([_within(a, k) for a, _ in pairs], [_within(b, k) for _, b in pairs])
+            for k in range(attempts)
+        ],
+        "yield": paired_difference(
+            [float(a.solved_at is not None) for a, _ in pairs], [float(b.solved_at is not None) for _, b in pairs]
+        ),
+        "retry_success": paired_difference([_within(a, 1) for a, _ in failed], [_within(b, 1) for _, b in failed]),
+        "steps_common": paired_difference([a for a, _ in both], [b for _, b in both]),
+        "cost": paired_difference([a.cost for a, _ in pairs], [b.cost for _, b in pairs]),
+    }
+
+
+def _within(figures: TaskFigures, attempt: int) -> float:
+    return float(figures.solved_at is not None and figures.solved_at <= attempt)
