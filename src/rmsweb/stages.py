@@ -159,6 +159,10 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
             suite,
             parts.build_browser(config, run),
             parts.build_judge(suite, config, run.images),
+            chat=parts.build_model(config.mine.judge_model, run.images)
+            if "chat" in (config.mine.labels, config.mine.first_error)
+            else None,
+            reflect=parts.build_reflector(config, run.images),
         )
         mining = config.model_copy(update={"suite": mining_suite(config)})
         tests = [task for asked in wanted(config) for task in parts.build_suite(asked, config).tasks(asked)]
