@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rmsweb.actions import Action, Goto, LeftClick, Point, Scroll, SelectOption, Type
+from rmsweb.actions import Action, Goto, LeftClick, Point, Scroll, SelectOption, Type, Wait
 from rmsweb.config import BrowserConfig, SuiteConfig
 from rmsweb.errors import ConfigError
 from rmsweb.records import Element, Observation, Task
@@ -186,6 +186,7 @@ async def tab_of(goal: str, page: BrowserPage) -> None:
 async def expand(goal: str, page: BrowserPage) -> None:
     header = next(e for e in (await page.observe()).elements or () if e.name.startswith("Section"))
     await do(page, click(header))
+    await do(page, Wait(seconds=1.0))  # it slides open and pushes the button down
     await press(page, "Submit")
 
 
@@ -193,7 +194,7 @@ async def equation(goal: str, page: BrowserPage) -> None:
     text = next(e.name for e in (await page.observe()).elements or () if re.search(r"\d ?[=?]|= ?-?\d", e.name))
     left, right = (part.strip() for part in text.split("="))
     numbers = list(map(int, re.findall(r"(?<![\dx)] )-?\d+|(?<=- )\d+|(?<=\+ )\d+", left)))
-    if "x" not in left:
+    if "Solve for x" not in goal:
         values = {"+": sum(numbers), "-": numbers[0] - numbers[-1], "x": numbers[0] * numbers[-1]}
         await fill(page, str(values[left.split()[1]]))
     elif left.startswith("x"):

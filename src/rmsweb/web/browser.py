@@ -177,8 +177,10 @@ class ChromiumPool:
                 self.config.action_timeout_s,
             )
             await context.add_init_script(observe.INIT_SCRIPT)
-        except (Error, TimeoutError) as error:
+        except BaseException as error:
             await gate.close()
+            if not isinstance(error, Error | TimeoutError):
+                raise
             slot.retiring = True
             await self._retire(slot)
             raise BrowserError(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rmsweb.config import SuiteConfig
-from rmsweb.errors import BrowserError, ConfigError, MissingPartError
+from rmsweb.errors import ConfigError, MissingPartError
 from rmsweb.records import Task, Verdict
 
 if TYPE_CHECKING:
@@ -202,8 +202,6 @@ def _task(name: str, seed: int, goal: str) -> Task:
 async def _read(page: "Page") -> dict[str, Any] | None:
     try:
         found = await page.evaluate(READ)
-    except BrowserError:
-        raise
-    except Exception:  # the agent has left the task's page, which is a state and no fault
+    except ValueError:  # the agent has left the task's page, which is a state and no fault
         return None
     return found if isinstance(found, dict) else None

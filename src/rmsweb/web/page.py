@@ -8,6 +8,7 @@ that what the page (not the browser) did wrong is text in the step. Single use: 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -41,11 +42,14 @@ T = TypeVar("T")
 
 QUIET_S = 0.06
 """Nothing started for this long after an action: nothing will. A navigation asks for its document within it."""
+SLOW_QUIET_S = 0.6
+"""The same at most, on a machine that takes long over everything."""
 SHORT_QUIET_S = 0.02
 """The same for actions that rarely start anything."""
 REUSE_S = 0.25
 """A picture taken at the end of `act` serves a look that follows at once."""
-CLOSE_S = 5.0
+LOOKS = 4
+CLOSE_S = 4.0
 
 
 class ImageStore(Protocol):
@@ -122,17 +126,24 @@ class ChromiumPage:
             limit = max(limit, self._config.navigation_timeout_s + 2)
         elif isinstance(action, Wait):
             limit += action.seconds
+        started = time.monotonic()
         try:
             done = await self._within(self._hands.perform(action), limit)
         except StepError as reason:
             error = str(reason)
         if isinstance(action, Memorize | Answer | Terminate):
             return Effect()
-        quiet = SHORT_QUIET_S if isinstance(action, MouseMove | Scroll | Wait) else QUIET_S
+        quiet = QUIET_S
+        if isinstance(action, MouseMove | Scroll | Wait):
+            quiet = SHORT_QUIET_S
+        elif not isinstance(action, Goto | WebSearch):
+            # On a machine that is slow to act, what the action started is as slow to show.
+            quiet = max(QUIET_S, min(2 * (time.monotonic() - started), SLOW_QUIET_S))
         await self._within(watch.settle(quiet, self._config.settle_s), self._config.settle_s + limit)
         value = done.value
         if done.typed and watch.shown is not None:
-            value = (await self._within(observe.focus(watch.shown), limit)).value
+            with suppress(StepError):  # the field went away with its page: then it has no value
+                value = (await self._within(observe.focus(watch.shown), limit)).value
         if isinstance(action, LeftClick | DoubleClick | TripleClick | RightClick) and done.hit is not None:
             watch.messages.append(f"the click landed on {_told(done.hit)}")
         refused = self._gate.take_refused()
@@ -152,9 +163,15 @@ class ChromiumPage:
         )
 
     async def evaluate(self, expression: str, argument: Any = None) -> Any:
-        """JavaScript in the shown tab, for a suite that reads its own pages; no policy gets at this."""
-        page = self._hands.page
-        return await self._within(page.evaluate(expression, argument), self._config.action_timeout_s)
+        """JavaScript in the shown tab, for a suite that reads its own pages; no policy gets at this.
+
+        Raises ValueError when the script fails in the page, BrowserError when the browser does.
+        """
+        try:
+            page = self._hands.page
+            return await self._within(page.evaluate(expression, argument), self._config.action_timeout_s)
+        except StepError as error:
+            raise ValueError(f"script in {self._where()}: {error}") from error
 
     async def close(self) -> None:
         """Ends the context with its tabs, cookies and downloads under way. May be called again."""
@@ -174,13 +191,28 @@ class ChromiumPage:
         """A whole look; again while the first picture of a new document has one single colour."""
         end = time.monotonic() + self._config.first_paint_s
         while True:
-            seen = await self._within(self._look(), 2 * self._config.action_timeout_s)
+            seen = await self._settled_look()
             if seen.url == "about:blank" or not (seen.blank and self._watch.fresh and time.monotonic() < end):
                 break
             await asyncio.sleep(0.1)
         self._watch.fresh = False
         self._watch.messages.extend(self._gate.take_refused())
         return seen.model_copy(update={"messages": self._watch.take_messages()})
+
+    async def _settled_look(self) -> Observation:
+        """A look; tried again when the page changes under it (a tab that closes, a document that is replaced)."""
+        for attempt in range(LOOKS):
+            try:
+                return await self._within(self._look(), 2 * self._config.action_timeout_s)
+            except StepError as error:
+                if attempt == LOOKS - 1:
+                    self._failed = self._failed or "hang"
+                    raise BrowserError(f"{self._where()} cannot be looked at: {error}", "hang") from error
+                await asyncio.sleep(0.1 * (attempt + 1))
+        raise AssertionError("unreachable")
+
+    def _where(self) -> str:
+        return self._watch.shown.url if self._watch.shown is not None else "no tab"
 
     async def _look(self) -> Observation:
         if self._watch.shown is None:

@@ -17,6 +17,7 @@ from rmsweb.records import Write
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 WAITED_FOR = frozenset({"document", "xhr", "fetch", "script", "stylesheet"})
 """Requests whose answer changes what the page shows; pictures and media come when they come."""
+NO_DOCUMENT = frozenset({204, 205})
 QUIET_S = 0.03
 """A page is settled when nothing has been under way for this long."""
 
@@ -38,14 +39,16 @@ class Watch:
         self.last_hit = ""
         """Name of what the last action hit: a part of the rule for irreversible requests."""
         self._stirred = asyncio.Event()
-        self._pending: dict[Request, bool] = {}
+        self._pending: set[Request] = set()
+        self._loading: set[Page | None] = set()
+        """Tabs whose new document was asked for and has not been read to its end."""
         self._tasks: set[asyncio.Task[None]] = set()
         context.on("page", self._on_page)
         context.on("dialog", self._on_dialog)
         context.on("request", self._on_request)
         context.on("response", self._on_response)
         context.on("requestfinished", self._on_request_end)
-        context.on("requestfailed", self._on_request_end)
+        context.on("requestfailed", self._on_request_failed)
         context.on("close", lambda _: self.fail("browser_gone"))
 
     def fail(self, reason: str) -> None:
@@ -64,7 +67,7 @@ class Watch:
         self.saved.clear()
         self._stirred.clear()
         # A long poll of an earlier action is nothing that this one started.
-        self._pending = {request: True for request in self._pending if request.is_navigation_request()}
+        self._pending = {request for request in self._pending if request.is_navigation_request()}
 
     def take_messages(self) -> tuple[str, ...]:
         """What was said since the last call; equal messages once."""
@@ -84,7 +87,7 @@ class Watch:
             return
         while (left := end - time.monotonic()) > 0:
             self._stirred.clear()
-            if self._pending or not await self._parsed(min(left, 1.0)):
+            if self._pending or self.shown in self._loading:
                 await self._stirs(min(left, 0.1))
             elif not await self._stirs(min(left, QUIET_S)):
                 return
@@ -96,20 +99,11 @@ class Watch:
             return False
         return True
 
-    async def _parsed(self, seconds: float) -> bool:
-        """Whether the shown document has been read to its end."""
-        if self.shown is None or self.shown.is_closed():
-            return True
-        try:
-            await self.shown.wait_for_load_state("domcontentloaded", timeout=seconds * 1000)
-        except Error:
-            return False
-        return True
-
     def watch_page(self, page: Page) -> None:
         """Listens to a tab and shows it."""
         self.shown, self.fresh = page, True
         page.on("close", self._on_close)
+        page.on("domcontentloaded", self._on_parsed)
         page.on("crash", lambda _: self.fail("page_crash"))
         page.on("download", self._on_download)
         page.on("filechooser", self._on_chooser)
@@ -124,6 +118,7 @@ class Watch:
     def _on_close(self, page: Page) -> None:
         self._stirred.set()
         self.status.pop(page, None)
+        self._loading.discard(page)
         if page is self.shown:
             self.shown = self.tabs[-1] if self.tabs else None
             self.fresh = True
@@ -165,24 +160,32 @@ class Watch:
 
     def _on_request(self, request: Request) -> None:
         if request.resource_type in WAITED_FOR or request.is_navigation_request():
-            self._pending[request] = True
+            self._pending.add(request)
             self._stirred.set()
         if request.redirected_from is not None:
-            self._pending.pop(request.redirected_from, None)
+            self._pending.discard(request.redirected_from)
+        if (page := _document_of(request)) is not None:
+            self._loading.add(page)
 
     def _on_response(self, response: Response) -> None:
         request = response.request
         if request.method not in SAFE_METHODS:
             self.writes.append(Write(method=request.method, url=request.url, status=response.status))
-        if request.is_navigation_request():
-            try:
-                if request.frame.parent_frame is None:
-                    self.status[request.frame.page] = response.status
-            except Error:  # a frame that is not there yet (new tab) or not any more
-                pass
+        if (page := _document_of(request)) is not None:
+            self.status[page] = response.status
+            if response.status in NO_DOCUMENT:
+                self._loading.discard(page)
 
     def _on_request_end(self, request: Request) -> None:
-        self._pending.pop(request, None)
+        self._pending.discard(request)
+        self._stirred.set()
+
+    def _on_request_failed(self, request: Request) -> None:
+        self._loading.discard(_document_of(request))
+        self._on_request_end(request)
+
+    def _on_parsed(self, page: Page) -> None:
+        self._loading.discard(page)
         self._stirred.set()
 
     def _later(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -197,6 +200,16 @@ class Watch:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Waits for what is under way (a download being kept), at most five seconds."""
+        """Waits for what is under way (a download being kept), at most three seconds."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5.0)
+            await asyncio.wait(self._tasks, timeout=3.0)
+
+
+def _document_of(request: Request) -> Page | None:
+    """The tab that a request gets a new document for; None for all other requests."""
+    if not request.is_navigation_request():
+        return None
+    try:
+        return request.frame.page if request.frame.parent_frame is None else None
+    except Error:  # a new tab's first request comes before its frame
+        return None
