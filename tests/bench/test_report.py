@@ -66,7 +66,8 @@ def test_it_degrades(tmp_path: Path) -> None:
     alone = render(stages_in({"e": eval_run(tmp_path / "e", {"sft": 0.5}, 6)}))
     assert "Of 6 tasks solved: sft" in alone and "Paired" not in alone
     Run.open(tmp_path / "empty", "eval", Config()).close()
-    assert "Not in this report" in render(stages_in({"empty": tmp_path / "empty"}))
+    empty = render(stages_in({"empty": tmp_path / "empty"}))
+    assert "Not in this report" in empty and "empty is not finished" in empty and "is not finished" not in alone
     with pytest.raises(RunError, match="no run directory"):
         stages_in({"nothing": tmp_path / "nothing"})
 

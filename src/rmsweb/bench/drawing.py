@@ -148,13 +148,13 @@ def _amount(action: Scroll) -> str:
 
 def _stroke(shape: str, unit: float, colour: str = ACT) -> str:
     """The shape twice: a white halo below, so that it stands out on any page."""
-    halo = f'<g fill="none" stroke="#fff" stroke-width="{1.9 * unit:g}" stroke-opacity=".85">{shape}</g>'
+    halo = f'<g fill="none" stroke="#fff" stroke-width="{1.9 * unit:g}" stroke-opacity=".7">{shape}</g>'
     return f'{halo}<g fill="none" stroke="{colour}" stroke-width="{unit:g}">{shape}</g>'
 
 
 def _target(point: Point, unit: float, rings: int, hollow: bool = False) -> str:
-    circles = "".join(f'<circle cx="{point.x}" cy="{point.y}" r="{unit * (3.6 + 2.2 * i):g}"/>' for i in range(rings))
-    dot = "" if hollow else f'<circle cx="{point.x}" cy="{point.y}" r="{1.1 * unit:g}" fill="{ACT}"/>'
+    circles = "".join(f'<circle cx="{point.x}" cy="{point.y}" r="{unit * (4.4 + 2.2 * i):g}"/>' for i in range(rings))
+    dot = "" if hollow else f'<circle cx="{point.x}" cy="{point.y}" r="{0.8 * unit:g}" fill="{ACT}"/>'
     return _stroke(circles, unit) + dot
 
 

@@ -134,14 +134,14 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         c = p["common_steps"]
         table.append(
             [
-                f"{a} \u2212 {b}", signed(p["difference"]), signed_interval(p["interval"]),
+                f"{a} \u2212 {b}", str(p["n"]), signed(p["difference"]), signed_interval(p["interval"]),
                 signed(p["judged"]["difference"]), signed_interval(p["judged"]["interval"]),
                 f"{p['a_only']} : {p['b_only']}", _p_value(p["mcnemar_p"]), str(c["n"]),
                 f"{number(c['a'], 2)} : {number(c['b'], 2)}",
             ]
         )  # fmt: skip
     head = (
-        "pair", "all tasks", "95 %", "judged by both", "95 %", "only one solves", "McNemar p", "both solve",
+        "pair", "tasks", "all tasks", "95 %", "judged by both", "95 %", "only one solves", "McNemar p", "both solve",
         "their steps",
     )  # fmt: skip
     section.tables.append(Table(head, table, title="Paired differences, in points"))
@@ -167,7 +167,9 @@ def _cost(section: Section, numbers: Mapping[str, Any], prices_date: str) -> Non
         longest = max(len(c) for c in curves.values())
         whole = {m: c + [(float(x), c[-1][1]) for x in range(len(c) + 1, longest + 1)] for m, c in curves.items()}
         caption = "A success counts only if it took no more steps than the budget."
-        section.charts.append(Chart("Success within a step budget", plots.lines(whole, "step budget"), caption))
+        section.charts.append(
+            Chart("Success within a step budget", plots.lines(whole, "step budget", stairs=True), caption)
+        )
 
 
 def _templates(section: Section, numbers: Mapping[str, Any]) -> None:

@@ -68,9 +68,9 @@ def exam_examples(runs: Mapping[Path, Sequence[Judged]], before: str, after: str
 
     found: list[Example] = []
     for pair, title, names in (
-        (first(False, True), f"{after} solves it, {before} does not", (before, after)),
-        (first(True, False), f"{before} solves it, {after} does not", (before, after)),
-        (first(False, False), f"neither {before} nor {after} solves it", (after,)),
+        (first(False, True), f"Solved by {after}, not by {before}", (before, after)),
+        (first(True, False), f"Solved by {before}, not by {after}", (before, after)),
+        (first(False, False), f"Solved by neither {before} nor {after}", (after,)),
     ):
         found += [_example(title, places[pair[n][0].id], pair[n]) for n in names] if pair else []
     return found
@@ -87,7 +87,7 @@ def retry_example(path: Path, judged: Sequence[Judged], reflections: Mapping[str
         for earlier, later in pairwise(tries):
             reflection = reflections.get(earlier[0].id)
             if reflection is not None and not _won(earlier) and _won(later):
-                title = "a failed attempt, the reflection on it, and the retry"
+                title = "A failed attempt, the reflection on it, and the retry"
                 return [_example(title, path, earlier, reflection), _example(title, path, later)]
     return []
 

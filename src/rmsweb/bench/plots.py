@@ -127,8 +127,9 @@ def lines(
     marks: bool = False,
     from_zero: bool = True,
     whole_x: bool = True,
+    stairs: bool = False,
 ) -> str:
-    """One line a name with its label at the end; `bands` are (low, high) bars at its points."""
+    """One line a name with its label at the end; `bands` are (low, high) bars at its points, `stairs` for budgets."""
     from matplotlib.ticker import MaxNLocator
 
     shade, scale = colours(list(series)), 100.0 if percent else 1.0
@@ -138,7 +139,14 @@ def lines(
             shift = 0.03 * (i - (step - 1) / 2) if bands else 0.0
             xs, ys = [x + shift for x, _ in points], [scale * y for _, y in points]
             axes.plot(
-                xs, ys, color=shade[name], linewidth=2, marker="o" if marks else None, markersize=5, clip_on=False
+                xs,
+                ys,
+                drawstyle="steps-post" if stairs else "default",
+                color=shade[name],
+                linewidth=2,
+                marker="o" if marks else None,
+                markersize=5,
+                clip_on=False,
             )
             if bands and name in bands:
                 lows, highs = ([scale * band[k] for band in bands[name]] for k in (0, 1))
@@ -255,8 +263,7 @@ def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str
             )  # fmt: skip
         axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
         axes.tick_params(axis="y", colors=INK)
-        axes.set_xlim(left=-0.5)
-        axes.margins(x=0.12)
+        axes.set_xlim(-0.5, 1.2 * max(1.0, *(100 * x for row in rows for x in row[1:])))
         axes.set_ylim(-0.6, len(rows) - 0.1)
         _percent_axis(axes.xaxis)
         axes.set_xlabel("of all episodes")

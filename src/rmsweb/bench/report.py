@@ -54,6 +54,7 @@ def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None) ->
         title=_title(stages),
         sections=[s for s in sections if not s.empty],
         absent=absent,
+        warnings=[f"{s.name} is not finished: its numbers will change." for s in stages if not s.run.finished],
         headline=headline(exams),
         facts=facts(stages, summary or {}),
         runs=_runs_table(stages),

@@ -72,7 +72,7 @@ def mcnemar(a_only: int, b_only: int) -> float:
     for i in range(fewer):  # binomial coefficients one from the other: thousands of pairs stay quick
         term = term * (n - i) // (i + 1)
         total += term
-    return min(1.0, 2 * total / 2**n)
+    return min(1.0, float(2 * total / 2**n))
 
 
 def paired_bootstrap(
