@@ -1,7 +1,10 @@
 """The trainer's contract: gradients by hand, identities of method.md 3, methods by settings, resume."""
 
 import math
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -428,3 +431,29 @@ def test_sampled_ids_are_never_encoded_again_s65(tmp_path: Path, model: Any, pro
     made._sample_shared = lambda encoded: [[Sampled(pieces, None, True)] * 2 + [Sampled(whole, None, True)] * 2] * 4
     seen = made._micro_batches([0, 1, 2, 3])[0]["completion_ids"].tolist()
     assert pieces in [row[: len(pieces)] for row in seen]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["shared", "plain"])
+def test_two_processes_make_the_update_of_one(tmp_path: Path, path: str) -> None:
+    """DDP over gloo: groups, divisors, anchors and rehearsal are split, the gradient is not changed."""
+    environment = {**os.environ, "PYTHONPATH": f"src{os.pathsep}.", "OMP_NUM_THREADS": "1"}
+    root = Path(__file__).parent.parent.parent
+    module = ["-m", "tests.salvage.two_processes"]
+    launch = [
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node",
+        "2",
+        "--master_addr",
+        "127.0.0.1",
+        "--master_port",
+        "0",
+    ]
+    for name, start in (("one", []), ("two", launch)):
+        command = [sys.executable, *start, *module, str(tmp_path / name), path]
+        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, done.stderr[-3000:]
+    one, two = (torch.load(tmp_path / name) for name in ("one", "two"))
+    assert one.pop("groups") == two.pop("groups") == 4, "the main process gets every group"
+    close(two, one, 1e-6)

@@ -27,32 +27,10 @@ from trl.trainer.utils import use_adapter
 from rmsweb.config import AnchorConfig, RLConfig
 from rmsweb.errors import ConfigError, RunError
 from rmsweb.records import Fate, Group
-from rmsweb.salvage import prefix
-from rmsweb.salvage.batch import (
-    Divisors,
-    Row,
-    Target,
-    Totals,
-    divisors,
-    micro_batches,
-    policy_rows,
-    target_row,
-    target_rows,
-    totals,
-)
+from rmsweb.salvage import batch, groups, prefix
+from rmsweb.salvage.batch import Row, Target
 from rmsweb.salvage.gate import Competence, Gated, Running, advantages, count, gate, logprob
-from rmsweb.salvage.groups import (
-    Outcome,
-    Sampled,
-    Scorer,
-    State,
-    draws,
-    figures,
-    pictures,
-    records,
-    target,
-    with_pictures,
-)
+from rmsweb.salvage.groups import Outcome, Sampled, Scorer, State
 from rmsweb.salvage.prefix import Encoded
 from rmsweb.salvage.settings import check, trl_settings
 
@@ -97,7 +75,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         self.states, self.scorer, self.rehearsal, self.on_groups = states, scorer, rehearsal, on_groups
         check(self.rl, args.per_device_train_batch_size, len(states), len(rehearsal))
         wanted = args.generation_batch_size // args.num_generations * args.max_steps
-        order = draws(max(len(states), 1), wanted, args.seed)
+        order = groups.draws(max(len(states), 1), wanted, args.seed)
         barred = prefix.barred_ids(processing_class.tokenizer)
         if args.use_vllm:
             args.generation_kwargs = {"logit_bias": {i: -100.0 for i in barred}, **(args.generation_kwargs or {})}
@@ -120,7 +98,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         self._micro: dict[str, Any] = {}
         self._buffer: list[dict[str, Any]] = []
         self._logps: Tensor | None = None
-        self._divide = Divisors(1.0, 1.0, 1.0)
+        self._divide = batch.Divisors(1.0, 1.0, 1.0)
         self._sighted = False
 
     # -- from states to micro-batches ----------------------------------------------------------------------------
@@ -144,7 +122,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
             self._metrics["train"]["time/sample"].append(time.perf_counter() - began)
         texts = outcome.texts or [[] for _ in numbers]
         targets = [
-            target(self._tokenizer, self.states[n].reply, own, self.rl.anchor if outcome.sampled else WHOLE)
+            groups.target(self._tokenizer, self.states[n].reply, own, self.rl.anchor if outcome.sampled else WHOLE)
             for n, own in zip(numbers, texts, strict=True)
         ]
         gated = self._gate(numbers, encoded, outcome, targets)
@@ -155,7 +133,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         if not rows:
             rows = [Row(0, (self._tokenizer.eos_token_id,), 0.0, 0.0, [0.0])]
             encoded = encoded or [self._encode("state", 0)]
-        parts = micro_batches(rows, self.args.steps_per_generation)
+        parts = batch.micro_batches(rows, self.args.steps_per_generation)
         return [self._finished(self._tensors(part, encoded)) for part in parts]
 
     def _encode(self, kind: str, number: int) -> Encoded:
@@ -163,7 +141,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         key = (kind, number)
         if key not in self._encoded:
             state = (self.states if kind == "state" else self.rehearsal)[number]
-            self._encoded[key] = prefix.encode(self.processing_class, self.model, with_pictures(state))
+            self._encoded[key] = prefix.encode(self.processing_class, self.model, groups.with_pictures(state))
             if len(self._encoded) > CACHED_PROMPTS:
                 self._encoded.popitem(last=False)
         self._encoded.move_to_end(key)
@@ -205,7 +183,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         colocated = self.use_vllm and self.vllm_mode == "colocate"
         ids = [prefix.collapse_images(row, pad) for row in ids] if colocated else ids
         fields = prefix.repeated(encoded, size)
-        shown = [pictures(self.states[n]) or None for n in numbers for _ in range(size)]
+        shown = [groups.pictures(self.states[n]) or None for n in numbers for _ in range(size)]
         images = shown if any(shown) else None
         replies, logprobs = self._generate_single_turn([row for row in ids for _ in range(size)], images, fields, size)
         ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
@@ -236,19 +214,19 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         found = advantages(outcome.rewards, [g.fate is Fate.ACCEPTED for g in gated], rl.normalize_std)
         keys = [self.states[n].key for n in numbers]
-        groups = records(keys, self.state.global_step + 1, gated, outcome.scored, found)
+        made = groups.records(keys, self.state.global_step + 1, gated, outcome.scored, found)
         if self.accelerator.num_processes > 1:
-            groups = gather_object(groups)
+            made = gather_object(made)
         lengths = [n for row in outcome.lengths for n in row]
         cut = [r.truncated for row in outcome.sampled for r in row]
         for name, value in {
-            **figures(groups),
+            **groups.figures(made),
             "completions/mean_length": float(np.mean(lengths)),
             "completions/clipped_ratio": float(np.mean(cut)),
         }.items():
             self._metrics["train"][name].append(value)
         if self.on_groups is not None and self.accelerator.is_main_process:
-            self.on_groups(groups)
+            self.on_groups(made)
         return gated
 
     def _competence(self, numbers: list[int], encoded: list[Encoded], targets: list[Target | None]) -> Competence:
@@ -257,7 +235,7 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.rl.gate.competence == "running":
             return self.running.over([self.states[n].key for n in numbers])
         logps = [-np.inf] * len(targets)
-        rows = [target_row(i, one, 1.0, 1.0, "token") for i, one in enumerate(targets) if one is not None]
+        rows = [batch.target_row(i, one, 1.0, 1.0, "token") for i, one in enumerate(targets) if one is not None]
         if rows:
             micro = self._tensors(rows, encoded)
             found = (self._frozen_logps(self.model, micro) * micro["cross_entropy"]).sum(1).tolist()
@@ -271,8 +249,8 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
         if not wanted:
             return {}
         first = self.state.global_step * wanted
-        order = draws(len(self.rehearsal), first + wanted, self.args.seed + 1)[first:][rank::world]
-        found = {n: target(self._tokenizer, self.rehearsal[n].reply, (), WHOLE) for n in order}
+        order = groups.draws(len(self.rehearsal), first + wanted, self.args.seed + 1)[first:][rank::world]
+        found = {n: groups.target(self._tokenizer, self.rehearsal[n].reply, (), WHOLE) for n in order}
         return {n: one for n, one in found.items() if one is not None}
 
     def _rows(
@@ -280,16 +258,16 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> list[Row]:
         """Weighted rows of this process; the divisors are summed over all processes."""
         rl, device = self.rl, self.accelerator.device
-        own = totals(gated, outcome.lengths, outcome.valid, targets, lessons, rl.method)
+        own = batch.totals(gated, outcome.lengths, outcome.valid, targets, lessons, rl.method)
         summed = self.accelerator.reduce(torch.tensor(own, device=device, dtype=torch.float64), "sum").tolist()
         constant = rl.length_constant or self.max_completion_length
-        self._divide = divisors(Totals(*map(int, summed)), rl.length, self.num_generations, constant)
+        self._divide = batch.divisors(batch.Totals(*map(int, summed)), rl.length, self.num_generations, constant)
         rows: list[Row] = []
         if outcome.sampled:
             found = advantages(outcome.rewards, [g.fate is Fate.ACCEPTED for g in gated], rl.normalize_std)
-            rows = policy_rows(gated, outcome.sampled, found, outcome.valid, rl.length, merge=not self.use_vllm)
+            rows = batch.policy_rows(gated, outcome.sampled, found, outcome.valid, rl.length, merge=not self.use_vllm)
         progress = self.state.global_step / max(self.state.max_steps, 1)
-        return rows + target_rows(gated, targets, lessons, rl, progress, self._divide)
+        return rows + batch.target_rows(gated, targets, lessons, rl, progress, self._divide)
 
     # -- tensors and loss ----------------------------------------------------------------------------------------
 
