@@ -60,6 +60,8 @@ from rmsweb.reflect.reading import (
 
 SHARPNESS = 0.14
 """Score difference that makes one option e times as likely as another at temperature 1."""
+PROSE = 6
+"""Words; a longer text is prose and holds no value to answer with."""
 NOISE = 0.12
 """Share of decisions that take any option at temperature 1."""
 
@@ -313,7 +315,7 @@ def _answers(goal: Goal, view: View, memory: Memory, hints: Hints) -> Iterator[O
     readable = ("text", "other", "link") if goal.person else ("text", "other")
     for element in view.elements:
         own = words(element.name)
-        if element.role not in readable or element.covered:
+        if element.role not in readable or element.covered or len(own) > PROSE:
             continue
         row = share(view.near_words(element), keys)
         labelled = bool(set(goal.asked) & set(own)) or ("$" in element.name and bool(MONEY & set(goal.asked)))
