@@ -6,7 +6,7 @@ Policy that makes them; everything else (goal, history text, browser, checks) st
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from struct import pack
 from typing import TYPE_CHECKING, Literal
 
@@ -103,8 +103,3 @@ class PictureControl:
         if image is None:
             self.swapped_blank += 1
         return image or self._blank
-
-
-def control_names(model: str) -> Mapping[Kind, str]:
-    """Names under which the control runs of a model are stored."""
-    return {kind: f"{model}+{kind}" for kind in KINDS}

@@ -165,7 +165,7 @@ def _cost(section: Section, numbers: Mapping[str, Any], prices_date: str) -> Non
     curves = {m: [(float(x), y) for x, y in curve] for m, curve in numbers["curve"].items() if len(curve) > 1}
     if curves:
         longest = max(len(c) for c in curves.values())
-        whole = {m: c + [(float(x), c[-1][1]) for x in range(len(c) + 1, longest + 1)] for m, c in curves.items()}
+        whole = {m: c + [(float(x), c[-1][1]) for x in range(len(c) + 1, longest + 2)] for m, c in curves.items()}
         caption = "A success counts only if it took no more steps than the budget."
         section.charts.append(
             Chart("Success within a step budget", plots.lines(whole, "step budget", stairs=True), caption)
@@ -203,11 +203,12 @@ def _modes(section: Section, results: Sequence[Result], models: Sequence[str]) -
         )
 
     codes = sorted({c for m in models for c in counts[m]}, key=lambda c: -sum(counts[m].get(c, 0) for m in models))
-    if not codes:
-        return
-    both = sorted(codes, key=lambda c: -counts[before].get(c, 0) - counts[after].get(c, 0))[:MOST_MODES]
+    both = [c for c in codes if counts[before].get(c, 0) + counts[after].get(c, 0)]
+    both = sorted(both, key=lambda c: -counts[before].get(c, 0) - counts[after].get(c, 0))[:MOST_MODES]
     rate = {m: {c: counts[m].get(c, 0) / len(of[m]) for c in codes} for m in models}
     rows = [(title(c), rate[before][c], rate[after][c]) for c in both]
+    if not rows:
+        return
     caption = "One mode for each failed episode, by the rules of Part 2; shares of all episodes."
     section.charts.append(
         Chart(f"Failure modes, {before} and {after}", plots.before_after(rows, (before, after)), caption)

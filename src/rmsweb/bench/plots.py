@@ -246,7 +246,7 @@ def forest(rows: Sequence[tuple[str, float, tuple[float, float]]], scale: float 
 def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> str:
     """Two rates a row joined by a line: hollow before, filled after."""
     shade = colours(names)
-    with _figure(0.85 + 0.34 * len(rows), left=0.49) as (_, axes, out):
+    with _figure(0.85 + 0.34 * len(rows), left=0.49, right=0.94) as (_, axes, out):
         for y, (_, before, after) in enumerate(reversed(rows)):
             axes.plot([100 * before, 100 * after], [y, y], color=FAINT, linewidth=3, zorder=1)
             axes.plot(
