@@ -180,12 +180,12 @@ class SFTConfig(Section):
 class PretrainConfig(Section):
     """The tiny base model (stands for what a real model brings from its pretraining)."""
 
-    vision_steps: int = Field(default=600, ge=1)
+    vision_steps: int = Field(default=900, ge=1)
     """Updates of the vision stage: dense reading of every cell."""
     vision_batch: int = 32
-    matching_steps: int = Field(default=600, ge=1)
+    matching_steps: int = Field(default=500, ge=1)
     """Updates of the matching stage: which cells does the goal name? Two layers, no replies."""
-    grounding_steps: int = Field(default=3000, ge=1)
+    grounding_steps: int = Field(default=5000, ge=1)
     """Updates of the grounding stage: goal first, then the picture, then the reply."""
     grounding_batch: int = 16
     match_weight: float = 1.0

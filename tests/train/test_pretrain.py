@@ -16,7 +16,7 @@ from rmsweb.train.probe import reading_probe
 from rmsweb.train.tiny import BASE, load_model
 
 SHORT = PretrainConfig(
-    vision_steps=100, vision_batch=16, matching_steps=12, grounding_steps=12, grounding_batch=8, probe_pages=25
+    vision_steps=160, vision_batch=16, matching_steps=12, grounding_steps=12, grounding_batch=8, probe_pages=25
 )
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmsweb.train.canvas import Page
 from rmsweb.train.draw import Glyphs, draw
 from rmsweb.train.processor import IMAGE_MEAN, IMAGE_STD, PATCH
-from rmsweb.train.queries import Sample
+from rmsweb.train.queries import Sample, place_text
 from rmsweb.train.tiny import GRID, VISUAL_TOKENS
 from rmsweb.train.tokenizer import OPENERS, token_id
-from rmsweb.web.compact import COLUMNS, HEIGHT, ROWS, WIDTH
+from rmsweb.web.compact import COLUMNS, HEIGHT, ROWS, WIDTH, Cell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +54,15 @@ class CellTruth(NamedTuple):
     """(70,); the value at or beside the element, for a value its label's first word; 0: none."""
 
 
+class Axis(NamedTuple):
+    """The places of the grid along one axis, as tokens of the reply."""
+
+    tokens: torch.Tensor
+    """Coordinate tokens that occur."""
+    target: torch.Tensor
+    """(70,): index into `tokens` of each cell's own."""
+
+
 class Encoder:
     """Turns samples into batches with one tokenizer and one set of glyphs."""
 
@@ -78,6 +87,18 @@ class Encoder:
         image = token_id(self.tokenizer, "<|image_pad|>")
         start, end = token_id(self.tokenizer, "<|vision_start|>"), token_id(self.tokenizer, "<|vision_end|>")
         return [start, *[image] * VISUAL_TOKENS, end, *self.ids("<|im_end|>\n<|im_start|>assistant\n")]
+
+    @cached_property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Coordinate tokens of every cell's middle, in reading order: columns, rows."""
+        import torch
+
+        cells = (Cell("link", "", place % COLUMNS, place // COLUMNS, 2) for place in range(VISUAL_TOKENS))
+        columns, rows = zip(*(self.ids(place_text(cell)) for cell in cells), strict=True)
+        return (
+            Axis(*torch.unique(torch.tensor(columns), return_inverse=True)),
+            Axis(*torch.unique(torch.tensor(rows), return_inverse=True)),
+        )
 
     @cached_property
     def _free_tokens(self) -> frozenset[int]:

@@ -1,8 +1,8 @@
 """Matching and grounding stages of pretraining: the goal first, then the picture, then the reply.
 
-Owns the two dense labels (does the goal name this element: layer 1; what value stands here: layer 2), the reply loss
-and the curriculum. The matching stage trains the dense labels alone, through two layers, on crowded pages; the
-grounding stage trains whole replies on pages that grow with accuracy.
+Owns the dense labels (does the goal name this element: layer 1; which value stands here, and where is it: layer 2), the
+reply loss and the curriculum. The matching stage trains the dense labels alone, through two layers, on crowded pages;
+the grounding stage trains whole replies on pages that grow with accuracy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmsweb.train.updates import WINDOW, Observer, Trainer, mean, means, share
 if TYPE_CHECKING:
     import torch
 
-LEVEL_UP = (0.6, 0.65, 0.7)
+LEVEL_UP = (0.6, 0.55, 0.6)
 """Share of right replies at which the curriculum moves on."""
 
 
@@ -36,7 +36,7 @@ class CellLosses(NamedTuple):
 def cell_losses(
     model: Any, encoder: Encoder, batch: Batch, first: Any, second: Any, config: PretrainConfig
 ) -> CellLosses:
-    """The two dense labels: match at the output of layer 1, value at the output of layer 2; both (B, L, hidden)."""
+    """The dense labels: match at the output of layer 1, value and place at that of layer 2; both (B, L, hidden)."""
     import torch
     from torch.nn import functional
 
@@ -48,11 +48,16 @@ def cell_losses(
     guess, match = model.lm_head(norm(first[image][there]))[:, pair], match[there]
     weight = torch.where(match == 1, 1.0, 0.4)
     match_loss = (functional.cross_entropy(guess, match, reduction="none") * weight).sum() / weight.sum()
+    at_two = model.lm_head(norm(second[image][there]))
+    place_loss = sum(
+        functional.cross_entropy(at_two[:, axis.tokens], axis.target.repeat(len(batch.match))[there])
+        for axis in encoder.axes
+    )
     read = model.lm_head(norm(second[image][values > 0]))
     value_loss = functional.cross_entropy(read, values[values > 0])
     said = guess.argmax(-1)
     return CellLosses(
-        config.match_weight * match_loss + config.value_weight * value_loss,
+        config.match_weight * match_loss + config.value_weight * (value_loss + place_loss),
         share(said[match == 1] == 1),
         share(said[match == 0] == 0),
         share(read.argmax(-1) == values[values > 0]),

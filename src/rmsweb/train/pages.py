@@ -31,22 +31,28 @@ from rmsweb.train.queries import ASKING, FILLERS, Goal, Move, Sample, Wording, d
 from rmsweb.web import lexicon
 from rmsweb.web.compact import Kind
 
-LEVELS = ((3, 8), (3, 6), (3, 9), (3, 12))
+LEVELS = ((3, 8), (3, 7), (3, 9), (3, 12))
 """Elements of a page, fewest and most, by level of the curriculum."""
+BARE = (0.7, 0.4, 0.15, 0.15)
+"""Share of goals that consist of the target's own words, by level."""
 TOP = len(LEVELS) - 1
 
 
 def sample(rng: random.Random, glyphs: Glyphs, level: int = TOP) -> Sample:
-    """One page with a task and its reply. Level 0 has small pages and bare goals, the top level everything."""
-    kinds, weights = zip(*(_MIX if level > 0 else _FIRST), strict=True)
+    """One page with a task and its reply.
+
+    Level 0 has one-word labels and the skills of finding and reading, level 1 whole labels and near misses, level 2
+    every kind of task, the top level full pages.
+    """
+    kinds, weights = zip(*_KINDS[min(level, len(_KINDS) - 1)], strict=True)
     while True:
         scene = rng.choices(kinds, weights)[0]
         canvas = Canvas(rng, glyphs, simple=level == 0)
         count = rng.randint(*LEVELS[level])
-        goal = scene(canvas, count, Wording(rng, plain=level == 0 or rng.random() < 0.15))
+        goal = scene(canvas, count, Wording(rng, plain=rng.random() < BARE[level]))
         if goal is None:
             continue
-        done = () if level == 0 else _history(rng, goal)
+        done = () if level == 0 and rng.random() < 0.6 else _history(rng, goal)
         page = canvas.page()
         return Sample(page, goal, done, decide(page, goal, done))
 
@@ -296,20 +302,15 @@ def match_sample(rng: random.Random, glyphs: Glyphs, simple: bool) -> Sample:
 
 
 Scene = Callable[[Canvas, int, Wording], Goal | None]
-_FIRST: tuple[tuple[Scene, float], ...] = ((_click, 40.0), (_read, 40.0), (_inline, 8.0), (_several, 12.0))
-_MIX: tuple[tuple[Scene, float], ...] = (
-    (_several, 10.0),
-    (_click, 28.0),
-    (_read, 26.0),
-    (_inline, 6.0),
-    (_absent, 12.0),
-    (_by_value, 8.0),
-    (_search, 4.0),
-    (_form, 9.0),
-    (_confirmed, 3.0),
-    (_state, 3.0),
-    (_named, 1.0),
+_KINDS: tuple[tuple[tuple[Scene, float], ...], ...] = (
+    ((_click, 40.0), (_read, 38.0), (_inline, 8.0), (_absent, 4.0), (_several, 10.0)),
+    ((_click, 34.0), (_read, 30.0), (_inline, 6.0), (_absent, 12.0), (_by_value, 6.0), (_form, 4.0), (_several, 8.0)),
+    (
+        *((_click, 26.0), (_read, 25.0), (_inline, 6.0), (_absent, 13.0), (_by_value, 8.0), (_search, 4.0)),
+        *((_form, 9.0), (_confirmed, 3.0), (_state, 3.0), (_named, 1.0), (_several, 4.0)),
+    ),
 )
+"""Scenes and their weights by level; the last holds from there on."""
 
 
 def grounding_examples(count: int, seed: int = 0, executable: str = "") -> list[dict[str, Any]]:

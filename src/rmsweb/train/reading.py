@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmsweb.config import PretrainConfig
 from rmsweb.train.batches import Encoder
 from rmsweb.train.canvas import NAVIGATION, Canvas, Page, fill, navigation
-from rmsweb.train.queries import place_text
-from rmsweb.train.tiny import GRID, VISUAL_TOKENS
+from rmsweb.train.tiny import GRID
 from rmsweb.train.updates import WINDOW, Observer, Trainer, means, share
-from rmsweb.web.compact import COLUMNS, Cell
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +66,7 @@ def vision_losses(model: Any, heads: Any, encoder: Encoder, pages: list[Page], r
     seen = functional.rms_norm(seen, (hidden,))
     directions = functional.rms_norm(table, (hidden,)).T * (4.0 / hidden**0.5)
     there = words[:, 0] > 0
-    columns, rows = _place_tokens(encoder)
+    columns, rows = encoder.axes
     all_words = seen @ directions
     # Place and first word share the vector, not the softmax: a reply can then copy either from the cell it attends to.
     first = all_words.index_fill(1, torch.cat([columns.tokens, rows.tokens]), -1e4)
@@ -88,28 +86,6 @@ def vision_losses(model: Any, heads: Any, encoder: Encoder, pages: list[Page], r
         share(second.argmax(-1) == words[there, 1]),
         share((side.argmax(-1) == beside[there])[valued]),
     )
-
-
-class _Axis(NamedTuple):
-    tokens: torch.Tensor
-    """Coordinate tokens that occur along this axis."""
-    target: torch.Tensor
-    """(70,): index into `tokens` of each cell's own."""
-
-
-def _place_tokens(encoder: Encoder) -> tuple[_Axis, _Axis]:
-    """Coordinate tokens of every cell's middle, in reading order: columns, rows."""
-    import torch
-
-    pairs = [
-        encoder.ids(place_text(Cell("link", "", place % COLUMNS, place // COLUMNS, 2)))
-        for place in range(VISUAL_TOKENS)
-    ]
-    axes = []
-    for numbers in zip(*pairs, strict=True):
-        tokens, target = torch.tensor(numbers).unique(return_inverse=True)
-        axes.append(_Axis(tokens, target))
-    return axes[0], axes[1]
 
 
 def vision_stage(model: Any, encoder: Encoder, config: PretrainConfig, seed: int, observe: Observer) -> None:

@@ -132,6 +132,9 @@ def save_model(model: Any, processor: Any, folder: Path, *, half: bool = False) 
     """
     import copy
 
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     folder.mkdir(parents=True, exist_ok=True)
     if half:
         small = copy.deepcopy(model).half()
