@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+import rmsweb.web.lexicon as lexicon
 from rmsweb.train.draw import Drawn, Glyphs, Style
-from rmsweb.web import lexicon
 from rmsweb.web.compact import ACCENTS, BACKGROUNDS, COLUMNS, ROWS, Cell, Kind
 
 NAVIGATION = ("home", "search", "next", "prev", "help", "cart", "sort", "filter", "contact", "more", "members", "rules")

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import rmsweb.web.lexicon as lexicon
 from rmsweb.train.canvas import (
     CONFIRMED,
     FALLBACKS,
@@ -28,7 +29,6 @@ from rmsweb.train.canvas import (
 )
 from rmsweb.train.draw import Glyphs, draw
 from rmsweb.train.queries import ASKING, FILLERS, Goal, Move, Sample, Wording, decide, random_history, suits
-from rmsweb.web import lexicon
 from rmsweb.web.compact import Kind
 
 LEVELS = ((3, 8), (3, 7), (3, 9), (3, 12))

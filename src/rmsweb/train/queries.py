@@ -12,10 +12,10 @@ import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import rmsweb.web.lexicon as lexicon
 from rmsweb.actions import PROFILES, Point, Viewport, from_pixels
 from rmsweb.train.canvas import CONFIRMED, FALLBACKS, FIELDS, NAVIGATION, SUBMITS, THING_WORDS, Item, Page
 from rmsweb.train.tokenizer import END, OPENERS
-from rmsweb.web import lexicon
 from rmsweb.web.compact import CELL, HEIGHT, WIDTH, Cell
 
 ASKING = {  # kind -> words
