@@ -23,7 +23,9 @@ THEMES = pytest.mark.parametrize("theme", ["compact", "regular"])
 
 
 def pool(theme: Theme, pictures: ImageStore) -> ChromiumPool:
-    return ChromiumPool(BrowserConfig(concurrency=3, sandbox=False), pictures, VIEWPORTS[theme])
+    # Long limits: these tests are about the sites, and the machine may be busy.
+    limits = BrowserConfig(concurrency=2, sandbox=False, action_timeout_s=60, navigation_timeout_s=60, settle_s=10)
+    return ChromiumPool(limits, pictures, VIEWPORTS[theme])
 
 
 async def play(suite: SiteSuite, browser: ChromiumPool, task: Task, episode: str) -> tuple[Verdict, list[str]]:
