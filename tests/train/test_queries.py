@@ -5,7 +5,7 @@ import random
 import pytest
 
 from rmsweb.actions import PROFILES, Viewport
-from rmsweb.replies import parse_reply
+from rmsweb.replies import format_call, parse_reply
 from rmsweb.train.canvas import Canvas, Page, label_pool
 from rmsweb.train.draw import Glyphs
 from rmsweb.train.pages import TOP, sample
@@ -77,6 +77,8 @@ def test_every_reply_can_be_read_and_hits_its_element() -> None:
         parsed = parse_reply(made.move.text(), Viewport(320, 224), PROFILES["compact"])
         assert parsed.intent == made.move.intent
         assert not parsed.repairs
+        assert parsed.action is not None
+        assert made.move.call == "\n" + format_call(parsed.action, Viewport(320, 224), PROFILES["compact"])
         if point := getattr(parsed.action, "point", None):
             cell = made.page.items[made.move.element].drawn.cell
             assert cell.column * 32 <= point.x < (cell.column + cell.width) * 32

@@ -8,8 +8,11 @@
     queries     goals in words, and the rule for the right reply
     pages       synthetic tasks: a page, a goal, a reply
     batches     synthetic tasks as tensors
-    pretrain    vision stage, grounding stage, the `pretrain` stage
+    reading     pretraining, first part: the vision tower reads every cell
+    grounding   pretraining, second part: matching the goal, then whole replies
+    pretrain    the `pretrain` stage: both parts, the record of the recipe
     probe       reading accuracy, drawn and in this machine's Chromium
+    updates     one loop's optimizer, schedule, clipping and averages
     optimizer   Muon + AdamW, schedules
     sampling    one prefill, many replies
     local       LocalModel: the ChatModel in this process
