@@ -50,7 +50,7 @@ class Store(dict[str, bytes]):
 
 
 STORE = Store()
-CONFIG = BrowserConfig(search_url="http://127.0.0.1:9/find?q={query}", action_timeout_s=4, navigation_timeout_s=4)
+CONFIG = BrowserConfig(search_url="http://127.0.0.1:9/find?q={query}", action_timeout_s=20, navigation_timeout_s=20)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

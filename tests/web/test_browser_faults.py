@@ -30,7 +30,7 @@ class Store(dict[str, bytes]):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[ChromiumPool]:
-    async with ChromiumPool(BrowserConfig(action_timeout_s=5), Store(), (1280, 720)) as opened:
+    async with ChromiumPool(BrowserConfig(action_timeout_s=20), Store(), (1280, 720)) as opened:
         yield opened
 
 

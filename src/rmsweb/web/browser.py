@@ -159,7 +159,7 @@ class ChromiumPool:
 
         from rmsweb.web import observe
         from rmsweb.web.network import Gate
-        from rmsweb.web.page import ChromiumPage
+        from rmsweb.web.page import OPEN_S, ChromiumPage
 
         gate = await Gate.open(self.config, own_hosts)
         try:
@@ -174,7 +174,7 @@ class ChromiumPool:
                     proxy=gate.settings(),
                     storage_state=self.config.storage_state or None,
                 ),
-                self.config.action_timeout_s,
+                OPEN_S,
             )
             await context.add_init_script(observe.INIT_SCRIPT)
         except BaseException as error:

@@ -49,6 +49,8 @@ SHORT_QUIET_S = 0.02
 REUSE_S = 0.25
 """A picture taken at the end of `act` serves a look that follows at once."""
 LOOKS = 4
+OPEN_S = 30.0
+"""A new tab may need a new process, which on a loaded machine takes far longer than any action."""
 CLOSE_S = 4.0
 
 
@@ -98,7 +100,7 @@ class ChromiumPage:
         await self._gate.attach(self._context, self._watch)
         limit = self._config.navigation_timeout_s + self._config.settle_s + 2
         try:
-            await self._within(self._context.new_page(), self._config.action_timeout_s)
+            await self._within(self._context.new_page(), OPEN_S)
             if url:
                 await self._within(self._hands.goto(url), limit)
                 await self._within(self._watch.settle(QUIET_S, self._config.settle_s), limit)
