@@ -18,6 +18,7 @@ from rmsweb.salvage.batch import (
     Target,
     Totals,
     divisors,
+    filled,
     micro_batches,
     policy_rows,
     target_row,
@@ -135,3 +136,9 @@ def test_settings() -> None:
         check(rl, 6, 1, 0)
     with pytest.raises(ConfigError, match="above 0"):
         check(RLConfig(method="rehearsal_only"), 8, 0, 3)
+
+
+def test_parts_are_filled_with_rows_of_no_weight() -> None:
+    parts = filled([[Row(2, (5, 6), 1.0, 1.0, [0.5, 0.5])], [Row(3, (7,), 1.0, 1.0, [0.0])]], [3, 1])
+    assert [len(part) for part in parts] == [3, 1]
+    assert all(row.weight == 0 and not any(row.cross_entropy) and row.slot == 2 for row in parts[0][1:])

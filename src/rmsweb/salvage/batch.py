@@ -187,6 +187,13 @@ def micro_batches(rows: Sequence[Row], count: int) -> list[list[Row]]:
         least = sizes.index(min(sizes))
         parts[least] += group
         sizes[least] += sum(len(r.ids) for r in group)
-    idle = rows[0]
-    empty = Row(idle.slot, idle.ids[:1], 0.0, 0.0, [0.0])
-    return [sorted(part, key=lambda r: r.slot) or [empty] for part in parts]
+    return [sorted(part, key=lambda row: row.slot) or [_idle(rows[0])] for part in parts]
+
+
+def filled(parts: Sequence[list[Row]], sizes: Sequence[int]) -> list[list[Row]]:
+    """Parts brought to these numbers of rows with rows of weight 0."""
+    return [[*part, *[_idle(part[-1])] * (size - len(part))] for part, size in zip(parts, sizes, strict=True)]
+
+
+def _idle(row: Row) -> Row:
+    return Row(row.slot, row.ids[:1], 0.0, 0.0, [0.0])

@@ -134,6 +134,9 @@ class SalvageDSTrainer(GRPOTrainer):  # type: ignore[misc]
             rows = [Row(0, (self._tokenizer.eos_token_id,), 0.0, 0.0, [0.0])]
             encoded = encoded or [self._encode("state", 0)]
         parts = batch.micro_batches(rows, self.args.steps_per_generation)
+        # TRL gathers per-row figures, so every process needs as many rows.
+        sizes = torch.tensor([[len(part) for part in parts]], device=self.accelerator.device)
+        parts = batch.filled(parts, self.accelerator.gather(sizes).amax(0).tolist())
         return [self._finished(self._tensors(part, encoded)) for part in parts]
 
     def _encode(self, kind: str, number: int) -> Encoded:
