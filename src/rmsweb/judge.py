@@ -77,7 +77,9 @@ class RuleJudge:
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         if trajectory.stop in INFRA_STOPS:
             return could_not_tell(self.name, "infra", trajectory.detail)
-        return self.suite.check(trajectory.task, trajectory.answer, trajectory.evidence)
+        # How the episode ended belongs to what a rule may look at: giving up is right where nothing can be done.
+        evidence = {**trajectory.evidence, "stop": trajectory.stop.value}
+        return self.suite.check(trajectory.task, trajectory.answer, evidence)
 
 
 class ChatJudge:

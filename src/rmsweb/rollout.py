@@ -370,6 +370,7 @@ def _tags(steps: Sequence[Step]) -> tuple[str, ...]:
     tags = []
     if any(write.stopped for step in steps for write in step.effect.writes):
         tags.append("write_stopped")
-    if any("refused address" in step.effect.error for step in steps):
+    said = (text for step in steps for text in (step.effect.error, *step.before.messages, *step.after.messages))
+    if any("refused address" in text for text in said):
         tags.append("refused_address")
     return tuple(tags)

@@ -14,7 +14,7 @@ from rmsweb import parts
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError
 from rmsweb.progress import Progress
-from rmsweb.records import CriticalState, Task, TrainSample, Trajectory, Verdict
+from rmsweb.records import CriticalState, TrainSample, Trajectory, Verdict
 from rmsweb.store import Images, Run
 
 Inputs = Mapping[str, Path]
@@ -207,6 +207,7 @@ def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, An
 def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
     """The exam: every `--from NAME=MODEL` on the same held-out tasks; `control=MODEL` also without its screenshots."""
     from rmsweb.bench import exam as stage
+    from rmsweb.bench.disjoint import training_tasks
 
     data = ("samples", "collect", "mine", "control")
     named = {name: path for name, path in given.items() if name not in data}
@@ -219,7 +220,7 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
         def policy(where: Path) -> Any:
             return parts.build_policy(parts.named_model(where, config, config.policy.temperature), config, run.images)
 
-        suites = {asked.name: parts.build_suite(asked, config) for asked in stage.wanted(config)}
+        suites = {str(asked.name): parts.build_suite(asked, config) for asked in stage.wanted(config)}
         judges = {name: parts.build_judge(suite, config, run.images) for name, suite in suites.items()}
         exams = stage.exams(config, suites, judges)
         controls = {Path(given["control"]).name: policy(given["control"])} if "control" in given else {}
@@ -228,27 +229,13 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
             async with parts.build_browser(config, run) as browser:
                 return await stage.run(
                     config, run, {name: policy(path) for name, path in named.items()}, exams, browser,
-                    controls=controls, training=training_tasks(given), show=show,
+                    controls=controls, training=training_tasks(given.values()), show=show,
                 )  # fmt: skip
 
         summary = asyncio.run(play())
         run.write_json("summary.json", summary)
         run.finish(trajectories=len(run.read("trajectory", Trajectory)))
         return summary
-
-
-def training_tasks(given: Inputs) -> list[Task]:
-    """Every task that the inputs say was trained on."""
-    found: dict[str, Task] = {}
-    for path in given.values():
-        if str(path) in ("tiny", "explorer") or not (path / "run.json").exists():
-            continue
-        run = Run.read_only(path)
-        for sample in run.read("sample", TrainSample):
-            found.setdefault(sample.task.id, sample.task)
-        for state in run.read("state", CriticalState):
-            found.setdefault(state.task.id, state.task)
-    return list(found.values())
 
 
 def report(given: Inputs, out: Path, summary: Mapping[str, Any] | None = None) -> Path:

@@ -180,7 +180,7 @@ class Run:
             "verb": verb,
             "schema": SCHEMA,
             "config": json.loads(config.model_dump_json()),
-            "inputs": {name: {"path": str(p), "sha256": file_hash(p)} for name, p in inputs.items()},
+            "inputs": {name: {"path": str(p.resolve()), "sha256": file_hash(p)} for name, p in inputs.items()},
         }
         manifest_path = path / "run.json"
         if manifest_path.exists():

@@ -9,7 +9,7 @@ import pytest
 
 from rmsweb.actions import Answer, Terminate
 from rmsweb.config import BrowserConfig, SuiteConfig
-from rmsweb.records import Task, Verdict
+from rmsweb.records import Stop, Task, Verdict
 from rmsweb.web.browser import ChromiumPool
 from rmsweb.web.page import ImageStore
 from rmsweb.web.sites import catalogue
@@ -31,7 +31,7 @@ def pool(theme: Theme, pictures: ImageStore) -> ChromiumPool:
 async def play(suite: SiteSuite, browser: ChromiumPool, task: Task, episode: str) -> tuple[Verdict, list[str]]:
     """One scripted episode: its verdict and the pictures it saw."""
     page = await suite.begin(task, episode, browser.open)
-    answer, seen = None, []
+    answer, seen, stop = None, [], Stop.STEP_LIMIT
     try:
         for _ in range(task.max_steps):
             now = await page.observe()
@@ -39,7 +39,7 @@ async def play(suite: SiteSuite, browser: ChromiumPool, task: Task, episode: str
             action = scripted_decision(task, now).action
             assert action is not None
             if isinstance(action, Answer | Terminate):
-                answer = action.text or None
+                answer, stop = action.text or None, Stop.GAVE_UP if action.action == "terminate" else Stop.ANSWERED
                 break
             effect = await page.act(action)
             assert not effect.error, (task.id, effect.error)
@@ -47,7 +47,7 @@ async def play(suite: SiteSuite, browser: ChromiumPool, task: Task, episode: str
         assert not await suite.ended(episode, page)
     finally:
         await page.close()
-    return suite.check(task, answer, evidence), seen
+    return suite.check(task, answer, {**evidence, "stop": stop.value}), seen
 
 
 async def play_all(suite: SiteSuite, browser: ChromiumPool, tasks: list[Task]) -> dict[str, Verdict | BaseException]:

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from rmsweb.answers import plain, same_answer
-from rmsweb.records import Verdict
+from rmsweb.records import Stop, Verdict
 from rmsweb.web.sites.world import World
 
 JUDGE = "rules"
@@ -38,9 +38,9 @@ def check(world: World, answer: str | None, evidence: dict[str, Any]) -> Verdict
     if different:
         return Verdict(success=False, judge=JUDGE, reason=_difference(world, state, different))
     if quest.typed == "impossible":
-        done = answer is not None and plain(answer) in ("done", "added", "booked")
-        reason = "claims to have done what cannot be done" if done else "nothing was changed, and nothing could be done"
-        return Verdict(success=not done, judge=JUDGE, reason=reason)
+        said = evidence.get("stop") == Stop.GAVE_UP
+        reason = "gave up what cannot be done" if said else "cannot be done, and the episode did not end by saying so"
+        return Verdict(success=said, judge=JUDGE, reason=reason)
     if quest.answer is None:
         return Verdict(success=True, judge=JUDGE, reason="the server holds exactly what was asked for")
     if answer is None or not plain(answer):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rmsweb.actions import Action, Answer, LeftClick, Point, SelectOption, Terminate, Type, Wait
-from rmsweb.records import Box, Element, Observation, Task, Verdict
+from rmsweb.records import Box, Element, Observation, Stop, Task, Verdict
 from rmsweb.web.compact import CELL
 from rmsweb.web.sites import checks, compact_theme
 from rmsweb.web.sites.catalogue import world_for
@@ -37,6 +37,7 @@ class Walker:
     waited: bool = False
     answer: str | None = None
     ended: bool = False
+    stop: Stop = Stop.STEP_LIMIT
 
     def __post_init__(self) -> None:
         self.world: World = world_for(self.task)
@@ -74,6 +75,8 @@ class Walker:
         match action:
             case Answer(text=said) | Terminate(text=said):
                 self.answer, self.ended = said or None, True
+                failed = isinstance(action, Terminate) and action.status == "failure"
+                self.stop = Stop.GAVE_UP if failed else Stop.ANSWERED
             case Wait():
                 self.waited = True
             case LeftClick(point=point) | Type(point=point) | SelectOption(point=point):
@@ -135,7 +138,7 @@ class Walker:
 
     def verdict(self) -> Verdict:
         """What the checks say of the present state and answer."""
-        return checks.check(self.world, self.answer, {"state": self.state})
+        return checks.check(self.world, self.answer, {"state": self.state, "stop": self.stop.value})
 
 
 def _element(item: Item, column: int, row: int, value: str = "", covered: bool = False) -> Element:
