@@ -17,7 +17,7 @@ from rmsweb.store import Run, file_hash
 from rmsweb.train.batches import Encoder
 from rmsweb.train.canvas import standard_glyphs
 from rmsweb.train.grounding import grounding_stage, matching_stage
-from rmsweb.train.probe import reading_accuracy
+from rmsweb.train.probe import drawn_accuracy, reading_accuracy
 from rmsweb.train.processor import build_processor
 from rmsweb.train.reading import vision_stage
 from rmsweb.train.tiny import Shape, build_model, fast_vision, load_model, save_model
@@ -46,7 +46,8 @@ def run(config: Config, run: Run, progress: Progress) -> dict[str, Any]:
     folder = run.path / "checkpoint"
     save_model(model, build_processor(tokenizer), folder, half=True)
     # what is measured is what is stored, rounding included
-    accuracy = reading_accuracy(load_model(folder).model, encoder, settings.probe_pages, seed=f"{config.seed}/probe")
+    stored = load_model(folder).model
+    accuracy = reading_accuracy(stored, encoder, settings.probe_pages, seed=f"{config.seed}/probe")
     recipe = {
         "what": "tiny base model: stands for the pretraining of a real one; closed vocabulary, one known rendering",
         "settings": settings.model_dump(mode="json"),
@@ -54,6 +55,7 @@ def run(config: Config, run: Run, progress: Progress) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "cpu_minutes": round((time.process_time() - started) / 60, 2),
         "accuracy": accuracy,
+        "probe": drawn_accuracy(stored, encoder),
         "curves": run.metrics(),
         "weights_sha256": file_hash(folder / "model.safetensors"),
         "torch": torch.__version__,

@@ -6,17 +6,22 @@ reply counts as right when the greedy reply equals the reference in every token 
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from typing import Any
 
+from rmsweb.errors import DataError
 from rmsweb.train.batches import Encoder, patches
 from rmsweb.train.canvas import standard_glyphs
 from rmsweb.train.draw import drawn_html, screenshots
 from rmsweb.train.pages import sample
+from rmsweb.train.processor import IMAGE_STD
 from rmsweb.train.queries import Sample
+from rmsweb.train.tiny import BASE
 
 BATCH = 25
+PROBE_PAGES = 60
 DROP = 0.1
 """Loss of accuracy in the real browser that counts as a different rendering."""
 KINDS = {"click": "coordinate", "fallback": "absence", "by value": "backwards", "type": "fields", "select": "fields"}
@@ -37,28 +42,49 @@ def reading_accuracy(model: Any, encoder: Encoder, count: int = 400, seed: str =
     return _by_kind(samples, _right(model, encoder, samples, rng))
 
 
-def reading_probe(model: Any, processor: Any, count: int = 40, executable: str = "") -> dict[str, Any]:
-    """The same pages drawn and as this machine's Chromium shows them.
+def reading_probe(
+    model: Any, processor: Any, count: int = PROBE_PAGES, executable: str = "", expected: float | None = None
+) -> dict[str, Any]:
+    """Reads `count` fixed pages as this machine's Chromium shows them.
 
-    Returns drawn and browser accuracy, the largest pixel difference and `ok`: False when reading is worse by more than
-    DROP in the browser, which means that this machine renders differently from the one the base was made on.
+    Returns the share of right replies in the `browser`, the share that was `drawn` where the base was made (`expected`;
+    None: the shipped base's record), the largest pixel difference between this browser and the drawing, and `ok`: False
+    when reading is worse by more than DROP, which means that this machine renders differently.
     """
     encoder = Encoder(processor.tokenizer, standard_glyphs(executable))
-    rng = random.Random("machine probe")
-    samples = _fresh(rng, encoder, count)
+    rng, samples = _probe_samples(encoder, count)
     pages = [made.page for made in samples]
     shots = screenshots([drawn_html(p.drawn(), p.background, p.accent) for p in pages], executable)
-    drawn = _right(model, encoder, samples, rng)
-    real = _right(model, encoder, samples, rng, [patches(shot) for shot in shots])
+    right = _right(model, encoder, samples, rng, [patches(shot) for shot in shots])
     apart = [abs(patches(shot) - encoder.pixels(page)).max() for shot, page in zip(shots, pages, strict=True)]
-    before, after = sum(drawn) / count, sum(real) / count
+    wanted = float(recorded()["probe"]) if expected is None else expected
     return {
         "pages": count,
-        "drawn": round(before, 3),
-        "browser": round(after, 3),
-        "largest_difference": round(float(max(apart)) * 0.25 * 255, 1),
-        "ok": after >= before - DROP,
+        "drawn": wanted,
+        "browser": round(sum(right) / count, 3),
+        "largest_difference": round(float(max(apart)) * IMAGE_STD * 255, 1),
+        "ok": sum(right) / count >= wanted - DROP,
     }
+
+
+def drawn_accuracy(model: Any, encoder: Encoder, count: int = PROBE_PAGES) -> float:
+    """What `reading_probe` expects: the share of right replies on its pages as they are drawn here."""
+    rng, samples = _probe_samples(encoder, count)
+    return round(sum(_right(model, encoder, samples, rng)) / count, 3)
+
+
+def recorded() -> dict[str, Any]:
+    """The shipped base's recipe.json. Raises DataError when it cannot be read."""
+    try:
+        stored: dict[str, Any] = json.loads((BASE / "recipe.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"the shipped base's record cannot be read ({error}); install rmsweb again", BASE) from error
+    return stored
+
+
+def _probe_samples(encoder: Encoder, count: int) -> tuple[random.Random, list[Sample]]:
+    rng = random.Random("machine probe")
+    return rng, _fresh(rng, encoder, count)
 
 
 def _fresh(rng: random.Random, encoder: Encoder, count: int) -> list[Sample]:
