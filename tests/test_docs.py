@@ -1,4 +1,4 @@
-"""The documentation is executed: code blocks of docs/api.md, settings of every recipe, commands and links of the README."""
+"""The documentation is executed: code blocks of docs/api.md, settings of every recipe, links of every page."""
 
 import re
 import tomllib

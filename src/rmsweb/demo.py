@@ -130,7 +130,8 @@ def _relay(stream: "IO[str] | None", name: str, show: Progress, lock: threading.
             continue
         item = json.loads(line)
         with lock:
-            show(name, item["done"], item["total"], item["remark"])
+            part = item["progress"]
+            show(name if part == name else f"{name}: {part}", item["done"], item["total"], item["remark"])
 
 
 def _plain_budget(out: Path) -> tuple[str, ...]:

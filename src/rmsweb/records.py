@@ -193,7 +193,7 @@ class Verdict(Record):
     unjudged: str = ""
     """Why it could not tell: no_verdict, refused, overflow, missing_evidence, truncated, infra."""
     trajectory_id: str = ""
-    """Set in verdicts.jsonl: the trajectory that was judged. A later line of the same trajectory replaces an earlier."""
+    """Set in verdicts.jsonl: the trajectory that was judged. A later line of the same one replaces an earlier."""
 
 
 class Outcome(StrEnum):

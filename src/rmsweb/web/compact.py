@@ -56,6 +56,7 @@ def page_html(cells: list[Cell], background: str, accent: str, title: str = "", 
     """A whole document; `extra` is trusted markup put after the cells (a cookie layer, a script)."""
     body = "".join(element_html(cell) for cell in cells)
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>{CSS}</style></head>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{CSS}</style></head>"
         f'<body style="--background:{background};--accent:{accent}">{body}{extra}</body></html>'
     )

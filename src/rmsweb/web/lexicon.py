@@ -35,8 +35,7 @@ NOTES = tuple(
 GOAL_WORDS = tuple(
     "the a an to of in for on about with by and what who how many is are has have wrote does cost thread threads "
     "ticket case booking room item cheapest most least answer question put leave remark member class tell me find "
-    "long time author site page write order buy stay night one two it from"
-    .split()
+    "long time author site page write order buy stay night one two it from".split()
 )
 """Words of task goals that stand on no page."""
 

@@ -70,6 +70,20 @@ async def read(frame: Frame, *request: Any) -> Any:
     raise AssertionError("unreachable")
 
 
+FONTS = """() => document.fonts.status === 'loading'
+  ? Promise.race([document.fonts.ready, new Promise((done) => setTimeout(done, 1500))]).then(() => true) : false"""
+"""Text in a web font is invisible until the font is there: a picture taken before it is a lie."""
+
+
+async def fonts_ready(page: Page) -> None:
+    """Waits (bounded) for web fonts that are being loaded; a document that is being replaced has none."""
+    try:
+        await page.evaluate(FONTS)
+    except Error as error:
+        if not any(text in str(error) for text in DESTROYED):
+            raise
+
+
 def element(row: dict[str, Any], left: float, top: float, frame: str) -> Element:
     """A row of the script as a record, moved to where its frame stands in the viewport."""
     x, y, width, height = row["box"]

@@ -222,8 +222,12 @@ class ChromiumPage:
             await self._context.new_page()
         page = self._hands.page
         tabs = self._watch.tabs
+        await observe.fonts_ready(page)
         look = await observe.look(page, self.viewport, elements=self._config.elements)
         png = await observe.screenshot(page, self._config.action_timeout_s)
+        if page is not self._hands.page:
+            # A tab opened under the look: picture and next action would belong to different pages.
+            raise StepError("another tab came to the front")
         if look.printed:
             self._watch.messages.append("the page asked to print; nothing was printed")
         titles = [look.title if tab is page else await observe.title(tab) for tab in tabs]
