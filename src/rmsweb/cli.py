@@ -7,6 +7,8 @@ is used, so that `rmsweb --help` stays quick.
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +48,15 @@ def root(
     """One thread for every numeric library: two make the tiny model nine times slower on a busy machine."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if parent := os.environ.get("RMSWEB_PARENT"):
+        threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """A stage that a demo started ends when the demo is killed: it would hold the run directory otherwise."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _stage(
@@ -151,10 +162,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
-        import click
-
-        if not isinstance(error, click.ClickException):
+        show = getattr(error, "show", None)  # a usage error of the parser's own (typer brings its own copy of click)
+        if show is None:
             raise
-        error.show()
+        show()
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
