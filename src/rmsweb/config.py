@@ -197,9 +197,7 @@ class PretrainConfig(Section):
     vision_layers: int = Field(default=2, ge=1)
     probe_pages: int = 400
     """Fresh pages that the recorded reading accuracy is measured on."""
-    optimizer: OptimizerConfig = OptimizerConfig(
-        learning_rate=2e-3, warmup_steps=50, weight_decay=0.01, muon=True
-    )
+    optimizer: OptimizerConfig = OptimizerConfig(learning_rate=2e-3, warmup_steps=50, weight_decay=0.01, muon=True)
 
 
 class MineConfig(Section):

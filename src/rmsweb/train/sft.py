@@ -119,7 +119,7 @@ def hardware() -> dict[str, Any]:
     import torch
 
     on_gpu = torch.cuda.is_available()
-    return {"use_cpu": not on_gpu, "bf16": on_gpu, "gradient_checkpointing": on_gpu, "dataloader_pin_memory": on_gpu}
+    return {"use_cpu": not on_gpu, "bf16": on_gpu, "activation_checkpointing": on_gpu, "dataloader_pin_memory": on_gpu}
 
 
 def lora(rank: int) -> Any:
