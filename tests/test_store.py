@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmsweb.config import Config
+from rmsweb.config import Config, load
 from rmsweb.errors import DataError, RunError
 from rmsweb.records import Verdict
 from rmsweb.store import Images, Run, read_jsonl
@@ -49,6 +49,13 @@ def test_a_changed_config_is_refused_and_shown(tmp_path: Path) -> None:
         Run.open(tmp_path / "r", "collect", Config(seed=1))
     with pytest.raises(RunError, match="holds a run of `collect`"):
         Run.open(tmp_path / "r", "mine", Config())
+
+
+def test_sections_that_a_verb_does_not_read_may_change(tmp_path: Path) -> None:
+    Run.open(tmp_path / "r", "collect", Config(), compare=("suite",)).close()
+    Run.open(tmp_path / "r", "collect", Config(seed=1), compare=("suite",)).close()
+    with pytest.raises(RunError, match=r"suite\.count"):
+        Run.open(tmp_path / "r", "collect", load(None, ["suite.count=3"]), compare=("suite",))
 
 
 def test_a_changed_input_is_refused(tmp_path: Path) -> None:

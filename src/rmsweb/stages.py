@@ -19,6 +19,18 @@ from rmsweb.store import Images, Run
 
 Inputs = Mapping[str, Path]
 
+WORLD = ("seed", "profile", "browser", "episode", "suite", "judge")
+READS: dict[str, tuple[str, ...]] = {
+    "collect": (*WORLD, "collect"),
+    "samples": ("profile", "samples"),
+    "sft": ("seed", "profile", "policy", "sft"),
+    "mine": (*WORLD, "policy", "collect", "mine", "eval"),
+    "rl": ("seed", "profile", "rl"),
+    "eval": (*WORLD, "policy", "eval"),
+    "pretrain": ("seed", "pretrain"),
+}
+"""Sections of the config that a verb reads: only these may not change when a run goes on."""
+
 
 def inputs(sources: Sequence[str]) -> dict[str, Path]:
     """`--from` values by name. Raises ConfigError for a name given twice, RunError for a folder that is no run."""
@@ -47,7 +59,7 @@ def _with_pictures(run: Run, sources: Sequence[Path]) -> None:
 
 def _open(out: Path, verb: str, config: Config, given: Inputs) -> Run:
     files = {name: _records(path) for name, path in given.items() if str(path) not in ("tiny", "explorer")}
-    return Run.open(out, verb, config, files)
+    return Run.open(out, verb, config, files, READS[verb])
 
 
 def _records(path: Path) -> Path:
@@ -118,14 +130,14 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
     from rmsweb.train import sft as stage
 
     source = _need(given, "samples", "sft")
+    start = given.get("start")
+    config = stage.continued(config) if start else config
     with _open(out, "sft", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         data = Run.read_only(source)
-        start = given.get("start")
-        trained = stage.continued(config) if start else config
         checkpoint = stage.run(
-            trained,
+            config,
             run,
             data.read("sample", TrainSample),
             data.images,

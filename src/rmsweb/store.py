@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -151,9 +151,17 @@ class Run:
 
     @classmethod
     def open(
-        cls, path: Path, verb: str, config: BaseModel, inputs: Mapping[str, Path] | None = None, **facts: Any
+        cls,
+        path: Path,
+        verb: str,
+        config: BaseModel,
+        inputs: Mapping[str, Path] | None = None,
+        compare: Sequence[str] | None = None,
     ) -> "Run":
-        """Make a run directory, or go on with it. Raises RunError for another verb, schema, config or input."""
+        """Make a run directory, or go on with it. Raises RunError for another verb, schema, config or input.
+
+        `compare` names the config's sections that may not change (None: all): those the verb does not read may.
+        """
         path = Path(path)
         path.mkdir(parents=True, exist_ok=True)
         lock = (path / ".lock").open("w")
@@ -163,7 +171,7 @@ class Run:
             lock.close()
             raise RunError(f"{path} is being written by another process; wait for it, or choose another -o") from None
         try:
-            run = cls(path, cls._manifest(path, verb, config, inputs or {}, facts), lock)
+            run = cls(path, cls._manifest(path, verb, config, inputs or {}, compare), lock)
             run.finished_before = run.finished
             run.manifest["status"] = "running"
             run._write_manifest()
@@ -174,7 +182,7 @@ class Run:
 
     @staticmethod
     def _manifest(
-        path: Path, verb: str, config: BaseModel, inputs: Mapping[str, Path], facts: dict[str, Any]
+        path: Path, verb: str, config: BaseModel, inputs: Mapping[str, Path], compare: Sequence[str] | None
     ) -> dict[str, Any]:
         wanted = {
             "verb": verb,
@@ -185,9 +193,9 @@ class Run:
         manifest_path = path / "run.json"
         if manifest_path.exists():
             manifest = _read_manifest(manifest_path)
-            _refuse_change(path, manifest, wanted)
+            _refuse_change(path, manifest, wanted, compare)
             return manifest
-        return {**wanted, **_origin(), "status": "running", "counts": {}, "wall_s": 0.0, **facts}
+        return {**wanted, **_origin(), "status": "running", "counts": {}, "wall_s": 0.0}
 
     @classmethod
     def read_only(cls, path: Path) -> "Run":
@@ -298,10 +306,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_change(path: Path, manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
+def _refuse_change(path: Path, manifest: dict[str, Any], wanted: dict[str, Any], compare: Sequence[str] | None) -> None:
     if manifest["verb"] != wanted["verb"]:
         raise RunError(f"{path} holds a run of `{manifest['verb']}`, not of `{wanted['verb']}`; choose another -o")
-    lines = difference(manifest["config"], wanted["config"])
+    names = wanted["config"].keys() if compare is None else compare
+    old, new = ({name: m["config"].get(name) for name in names} for m in (manifest, wanted))
+    lines = difference(old, new)
     hashes = [{name: item["sha256"] for name, item in m["inputs"].items()} for m in (manifest, wanted)]
     lines += difference(hashes[0], hashes[1], "inputs")
     if lines:
