@@ -8,12 +8,13 @@ no page or goal of a built-in site. The shipped checkpoint in `data/base` was ma
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
 from rmsweb.config import Config
 from rmsweb.progress import Progress
-from rmsweb.store import Run, file_hash
+from rmsweb.store import Run
 from rmsweb.train.batches import Encoder
 from rmsweb.train.canvas import standard_glyphs
 from rmsweb.train.grounding import grounding_stage, matching_stage
@@ -57,7 +58,7 @@ def run(config: Config, run: Run, progress: Progress) -> dict[str, Any]:
         "accuracy": accuracy,
         "probe": drawn_accuracy(stored, encoder),
         "curves": run.metrics(),
-        "weights_sha256": file_hash(folder / "model.safetensors"),
+        "weights_sha256": hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest(),
         "torch": torch.__version__,
     }
     run.write_json("checkpoint/recipe.json", recipe)
