@@ -35,9 +35,10 @@ QUIET_ARGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-domain-reliability",
-    "--disable-features=Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,InterestFeedContentSuggestions",
+    "--disable-features=SpareRendererForSitePerProcess,Translate,MediaRouter,OptimizationHints,AutofillServerCommunication,InterestFeedContentSuggestions",
     "--disable-sync",
     "--no-pings",
+    "--disable-extensions",
     "--mute-audio",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
