@@ -23,10 +23,10 @@ check: setup
 	$(PY) -m mypy
 
 unit: setup
-	$(PY) -m pytest -m "not browser and not slow and not e2e and not gpu" --timeout 120
+	$(PY) -m pytest -m "not browser and not slow and not e2e and not gpu" --timeout 120 -n 2 --dist loadfile
 
 test: check
-	$(PY) -m pytest -m "not gpu" --timeout 600 --durations 10
+	$(PY) -m pytest -m "not gpu" --timeout 600 --durations 15 -n 2 --dist loadfile
 
 perf: setup
 	@for f in perf/*.py; do echo "== $$f"; $(PY) $$f; done
