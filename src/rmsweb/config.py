@@ -320,6 +320,8 @@ class RLConfig(Section):
 
 
 class EvalConfig(Section):
+    split: Literal["heldout", "dev"] = "heldout"
+    """dev: the third seed range, to choose settings on."""
     tasks: int = Field(default=200, ge=1)
     """Held-out seeds of the trained templates. [reading] 200 paired tasks resolve about 6 points."""
     template_tasks: int = Field(default=0, ge=0)

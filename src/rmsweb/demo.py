@@ -44,7 +44,7 @@ def pieces() -> list[Piece]:
         Piece("samples", "samples", ("collect",), after=("collect",)),
         Piece("sft", "sft", ("samples",), after=("samples",)),
         # The control spends what the reflect arm spent, no more: equal cost in browser steps.
-        Piece("collect-plain", "collect", sets=_plain_budget, after=("collect",)),
+        Piece("collect-plain", "collect", sets=plain_budget, after=("collect",)),
         Piece("mine", "mine", ("sft", "collect"), after=("sft",)),
         Piece("sft_continued", "sft", ("samples", "start=sft"), after=("sft",)),
         Piece("rl", "rl", ("mine", "sft", "samples"), after=("mine",)),
@@ -134,7 +134,8 @@ def _relay(stream: "IO[str] | None", name: str, show: Progress, lock: threading.
             show(name if part == name else f"{name}: {part}", item["done"], item["total"], item["remark"])
 
 
-def _plain_budget(out: Path) -> tuple[str, ...]:
+def plain_budget(out: Path) -> tuple[str, ...]:
+    """Settings of the control arm: it may spend the browser steps that the reflecting arm spent, no more."""
     spent = _read(out / "collect")["browser_steps"]
     return ("collect.arm=plain", f"collect.browser_steps={spent}")
 

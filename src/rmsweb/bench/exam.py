@@ -45,9 +45,13 @@ class Exam:
 
 
 def wanted(config: Config) -> list[SuiteConfig]:
-    """What the recipe asks for: held-out seeds first, then held-out templates and MiniWoB++ where they are wanted."""
-    own, asked = config.suite, config.eval
-    suites = [own.model_copy(update={"split": "exam" if own.name == "file" else "heldout", "count": asked.tasks})]
+    """What the recipe asks for: held-out seeds first, then held-out templates and MiniWoB++ where they are wanted.
+
+    An exam starts at its split's first task whatever the training suite's offset is: runs stay comparable.
+    """
+    asked = config.eval
+    own = config.suite.model_copy(update={"offset": 0})
+    suites = [own.model_copy(update={"split": "exam" if own.name == "file" else asked.split, "count": asked.tasks})]
     if own.name == "sites" and asked.template_tasks:
         apart = {"split": "heldout_template", "count": asked.template_tasks, "templates": ()}
         suites.append(own.model_copy(update=apart))
