@@ -25,8 +25,8 @@ RL_ARMS = ("rehearsal_only", "ce_references", "grpo", "dapo", "salvage_ds")
 TRAINED = ("sft", "sft_plain", "sft_continued", *RL_ARMS, "salvage_uniform")
 PAIRS = (
     ("salvage_ds", "sft_continued"), ("salvage_ds", "grpo"), ("salvage_ds", "dapo"), ("salvage_ds", "ce_references"),
-    ("salvage_ds", "rehearsal_only"), ("salvage_ds", "salvage_uniform"), ("salvage_ds", "sft"), ("grpo", "sft_continued"),
-    ("sft_continued", "sft"), ("sft", "sft_plain"),
+    ("salvage_ds", "rehearsal_only"), ("salvage_ds", "salvage_uniform"), ("salvage_ds", "sft"),
+    ("grpo", "sft_continued"), ("sft_continued", "sft"), ("sft", "sft_plain"),
 )  # fmt: skip
 TASKS_A_SEED = 400
 """Training tasks that a seed may use: collected on, then mined on."""
