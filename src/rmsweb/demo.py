@@ -135,9 +135,12 @@ def _relay(stream: "IO[str] | None", name: str, show: Progress, lock: threading.
 
 
 def plain_budget(out: Path) -> tuple[str, ...]:
-    """Settings of the control arm: it may spend the browser steps that the reflecting arm spent, no more."""
+    """Settings of the control arm: it may spend the browser steps that the reflecting arm spent, no more.
+
+    More resampling than the reflecting arm has retries is allowed, or it could not spend them.
+    """
     spent = _read(out / "collect")["browser_steps"]
-    return ("collect.arm=plain", f"collect.browser_steps={spent}")
+    return ("collect.arm=plain", f"collect.browser_steps={spent}", "collect.retries=6")
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -80,10 +80,20 @@ def build_reflector(config: Config, images: Mapping[str, bytes]) -> "Reflector":
 
 def named_model(where: Path, config: Config, temperature: float) -> ModelConfig:
     """The model behind a `--from` value. Raises ConfigError when there is no checkpoint."""
-    update = {"temperature": temperature, "concurrency": config.policy.concurrency, "batch": config.policy.batch}
+    kept = ("top_p", "concurrency", "batch")
+    update = {"temperature": temperature, **{name: getattr(config.policy, name) for name in kept}}
     if str(where) in ("tiny", "explorer"):
         return ModelConfig.model_validate({"kind": str(where), **update})
     return ModelConfig.model_validate({"kind": "local", "path": str(checkpoint_of(where)), **update})
+
+
+def student(config: Config) -> Path:
+    """Where the policy that is to be trained starts. Raises ConfigError when it is no local checkpoint."""
+    if config.policy.path:
+        return Path(config.policy.path)
+    if config.policy.kind == "tiny":
+        return Path("tiny")
+    raise ConfigError("policy.path is empty; give the checkpoint folder to train (or policy.kind = 'tiny')")
 
 
 def checkpoint_of(where: Path) -> Path:

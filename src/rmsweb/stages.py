@@ -58,14 +58,19 @@ def _with_pictures(run: Run, sources: Sequence[Path]) -> None:
 
 
 def _open(out: Path, verb: str, config: Config, given: Inputs) -> Run:
-    files = {name: _records(path) for name, path in given.items() if str(path) not in ("tiny", "explorer")}
+    files = {name: _records(path) for name, path in given.items()}
     return Run.open(out, verb, config, files, READS[verb])
 
 
 def _records(path: Path) -> Path:
     """What of an input is hashed: its weights where it has some, else its record files."""
-    weights = sorted((path / "checkpoint").glob("*.safetensors"))
-    return weights[0] if len(weights) == 1 else path
+    if str(path) == "explorer":
+        from rmsweb.reflect import explorer
+
+        return Path(explorer.__file__)
+    if str(path) == "tiny" or any((folder / "config.json").exists() for folder in (path / "checkpoint", path)):
+        return parts.checkpoint_of(path)
+    return path
 
 
 def _finished(run: Run) -> dict[str, Any] | None:
@@ -136,17 +141,14 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
         if (done := _finished(run)) is not None:
             return done
         data = Run.read_only(source)
-        checkpoint = stage.run(
+        return stage.run(
             config,
             run,
             data.read("sample", TrainSample),
             data.images,
-            parts.checkpoint_of(start or Path(config.policy.path or "tiny")),
+            parts.checkpoint_of(start or parts.student(config)),
             progress=lambda step, steps, _: show("sft", step, steps),
         )
-        summary = {"checkpoint": str(checkpoint), **run.manifest["counts"]}
-        run.write_json("summary.json", summary)
-        return summary
 
 
 def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:

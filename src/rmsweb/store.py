@@ -106,9 +106,9 @@ class Images(Mapping[str, bytes]):
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file, or of a run's manifest and record files when the path is a folder."""
+    """SHA-256 of a file, or of a folder's record files and weights."""
     digest = hashlib.sha256()
-    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    files = sorted([*path.glob("*.jsonl"), *path.glob("*.safetensors")]) if path.is_dir() else [path]
     for file in files:
         digest.update(file.name.encode())
         with file.open("rb") as handle:
@@ -173,8 +173,9 @@ class Run:
         try:
             run = cls(path, cls._manifest(path, verb, config, inputs or {}, compare), lock)
             run.finished_before = run.finished
-            run.manifest["status"] = "running"
-            run._write_manifest()
+            if not run.finished_before:  # a kill here must not turn a finished run into one that owes everything
+                run.manifest["status"] = "running"
+                run._write_manifest()
             return run
         except BaseException:
             lock.close()

@@ -11,7 +11,7 @@ from small_stall import EMBEDDED, element, observation, step, trajectory
 from rmsweb.actions import Answer, LeftClick, Point
 from rmsweb.config import Config, SamplesConfig
 from rmsweb.errors import DataError
-from rmsweb.records import Decision, Observation, Step, TrainSample, Trajectory, Verdict
+from rmsweb.records import Decision, Observation, Step, Stop, TrainSample, Trajectory, Verdict, Write
 from rmsweb.reflect import samples
 from rmsweb.reflect.samples import Tally, samples_of, straightened
 from rmsweb.store import PNG_MAGIC, Run
@@ -33,13 +33,30 @@ def indices(steps: list[Step]) -> list[int]:
     return [s.index for s in steps]
 
 
-def test_noops_and_detours_are_cut() -> None:
+def test_detours_are_cut_and_noops_stay_with_their_visit() -> None:
     assert indices(straightened(walk(A, B, C))) == [0, 1, 2]
-    assert indices(straightened(walk(A, A, B))) == [1, 2]
+    assert indices(straightened(walk(A, A, B))) == [0, 1, 2]
     assert indices(straightened(walk(A, B, A, C))) == [2, 3]
     assert indices(straightened(walk(A, B, A, B, A, C))) == [4, 5]
-    assert indices(straightened(walk(A, A, B, A, C), detours=False)) == [1, 2, 3, 4]
-    assert indices(straightened(walk(A, A, B), noops=False, detours=False)) == [0, 1, 2]
+    assert indices(straightened(walk(A, B, A, A, C))) == [2, 3, 4]
+
+
+def test_a_noop_is_history_and_no_target() -> None:
+    made = samples_of(trajectory("order kite", *walk(A, A, B)), SamplesConfig())
+    assert [s.id[-1] for s in made] == ["1", "2"] and len(made[0].history) == 1
+    every = samples_of(trajectory("order kite", *walk(A, A, B)), SamplesConfig(skip_noops=False))
+    assert [s.id[-1] for s in every] == ["0", "1", "2"]
+
+
+def test_a_write_is_never_cut_out_as_a_detour() -> None:
+    steps = walk(A, B, A, C)
+    bought = steps[1].effect.model_copy(update={"writes": (Write(method="POST", url="http://h/buy", status=303),)})
+    steps[1] = steps[1].model_copy(update={"effect": bought})
+    assert indices(straightened(steps)) == [0, 1, 2, 3]
+
+
+def test_a_success_that_did_not_end_by_itself_is_not_imitated() -> None:
+    assert samples_of(trajectory("order kite", *walk(A, B), stop=Stop.STEP_LIMIT), SamplesConfig()) == []
 
 
 def test_the_last_step_stays_and_samples_follow_on_each_other() -> None:

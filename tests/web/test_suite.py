@@ -16,7 +16,7 @@ ROW: dict[str, Any] = {
     "suite": "file",
     "site": "example",
     "template": "read",
-    "split": "exam",
+    "split": "train",
     "goal": "find the title",
     "start_url": "https://www.example.com/",
 }
@@ -53,6 +53,12 @@ def test_a_path_is_needed_and_has_to_exist(tmp_path: Path) -> None:
         FileSuite().tasks(SuiteConfig(name="file"))
     with pytest.raises(ConfigError, match="does not exist"):
         FileSuite().tasks(SuiteConfig(name="file", path=str(tmp_path / "none.jsonl")))
+
+
+def test_only_the_asked_split_is_taken(tmp_path: Path) -> None:
+    config = rows(tmp_path, ROW, {**ROW, "id": "t2", "split": "exam"})
+    assert [task.id for task in FileSuite().tasks(config)] == ["t1"]
+    assert [task.id for task in FileSuite().tasks(config.model_copy(update={"split": "exam"}))] == ["t2"]
 
 
 def test_a_file_has_no_rules(tmp_path: Path) -> None:

@@ -13,11 +13,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rmsweb.actions import Viewport
 from rmsweb.mine.meaning import hit_of, same_action
-from rmsweb.records import Observation, ReferenceAction, Step, Trajectory
+from rmsweb.records import Observation, ReferenceAction, Step, Stop, Trajectory
 
 Source = Literal["retry", "sibling", "teacher", "self"]
 RANK: tuple[Source, ...] = ("self", "retry", "sibling", "teacher")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+DETOUR = 1
+"""Steps by which a reference's way to the end may be longer than the shortest known one."""
 TRACKING = re.compile(r"^(utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref_src)$")
 EPISODE = re.compile(r"^/s/[^/]+")
 """The built-in sites' pages live under a token of their episode."""
@@ -92,7 +94,12 @@ class Successes:
         self._lengths: dict[str, int] = {}
 
     def add(self, trajectory: Trajectory, source: Source, start: int = 0) -> None:
-        """Learn from a trajectory that passed its verdict; steps before `start` are another policy's."""
+        """Learn from a trajectory that passed its verdict; steps before `start` are another policy's.
+
+        One that did not end by itself is left out: what it did after the deed was done is no reference.
+        """
+        if trajectory.stop not in (Stop.ANSWERED, Stop.DONE, Stop.GAVE_UP):
+            return
         keys = state_keys(trajectory.steps)
         if trajectory.steps and trajectory.steps[-1].decision.action is not None:
             # An ending action leaves the page as it is; it must not fall out as a no-op.
@@ -121,7 +128,11 @@ class Successes:
             rank = RANK.index(known.reference.source)
             return known.remaining, known.trajectory_id != own, rank, known.trajectory_id
 
-        for known in sorted(self._at.get((task_id, key), ()), key=order):
+        known_here = self._at.get((task_id, key), ())
+        nearest = min((known.remaining for known in known_here), default=0)
+        for known in sorted(known_here, key=order):
+            if known.remaining > nearest + DETOUR:
+                continue  # it led to success by a detour, which is no reason to reward it
             reference = known.reference
             if own and known.trajectory_id == own and reference.source == "sibling":
                 reference = reference.model_copy(update={"source": "self"})

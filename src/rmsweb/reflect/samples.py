@@ -1,8 +1,8 @@
 """The stage `samples`: kept successes -> supervised steps, as a policy that was never advised would have seen them.
 
-Owns what is imitated: the shortest success of each task, its guidance stripped, no-ops and detours cut out of the
-steps and of the history alike, thoughts that give the guidance away dropped or rewritten. Promises that no sample
-carries a reflection and that every picture a sample needs lies in the run's own image store.
+Owns what is imitated: the shortest success of each task, its guidance stripped, detours cut out of the steps and of the
+history alike, no-ops kept in the history and not imitated, thoughts that give the guidance away dropped or rewritten.
+Promises that no sample carries a reflection and that every picture a sample needs lies in the run's own image store.
 """
 
 from collections import Counter
@@ -12,11 +12,15 @@ from typing import Any
 
 from rmsweb.config import Config, SamplesConfig
 from rmsweb.errors import DataError
-from rmsweb.records import Decision, Observation, Step, TrainSample, Trajectory, Verdict
+from rmsweb.records import Decision, Observation, Step, Stop, TrainSample, Trajectory, Verdict
 from rmsweb.reflect.leaks import find_leaks, rewrite
 from rmsweb.reflect.yields import by_task, kept, public_texts
 from rmsweb.rollout import replayed
 from rmsweb.store import Run
+
+State = tuple[str, str, int, int]
+OWN_ENDS = frozenset({Stop.ANSWERED, Stop.DONE, Stop.GAVE_UP})
+"""Ends by which a policy (or the suite) says that the episode is over."""
 
 
 @dataclass(slots=True)
@@ -65,54 +69,79 @@ def samples_of(trajectory: Trajectory, config: SamplesConfig, tally: Tally | Non
     if config.skip_tagged and trajectory.tagged:
         tally("tagged_trajectories")
         return []
-    steps = straightened(trajectory.steps, noops=config.skip_noops, detours=config.skip_detours)
+    if trajectory.stop not in OWN_ENDS:
+        # The server says that it was done, but the policy did not stop: its last steps are nothing to imitate.
+        tally("unended_trajectories")
+        return []
+    steps = straightened(trajectory.steps) if config.skip_detours else list(trajectory.steps)
+    states = _states(trajectory.steps)
     tally("steps", len(trajectory.steps))
-    tally("skipped_steps", len(trajectory.steps) - len(steps))
     cleaned: list[Step] = []
     samples = []
     for position, step in enumerate(steps):
         decision = _without_guidance(step.decision, trajectory, step.index, config, tally)
         # The history of a sample holds what was done; a leaking thought must not come back through it.
         public = decision or step.decision.model_copy(update={"thought": "", "raw": ""})
-        cleaned.append(step.model_copy(update={"index": position, "decision": public}))
-        if decision is None or decision.action is None or replayed(step):
+        now = _after(cleaned[-1] if cleaned else None, steps[position - 1] if position else None, step)
+        cleaned.append(step.model_copy(update={"index": position, "decision": public, "before": now}))
+        idle = states[step.index] == states[step.index + 1] and position < len(steps) - 1
+        if decision is None or decision.action is None or replayed(step) or (config.skip_noops and idle):
             continue
         samples.append(
             TrainSample(
                 id=f"{trajectory.id}@{step.index}",
                 task=trajectory.task,
                 history=tuple(_light(done) for done in cleaned[:-1]),
-                now=step.before,
+                now=now,
                 decision=decision,
                 source=trajectory.id,
             )
         )
+    tally("skipped_steps", len(trajectory.steps) - len(samples))
     return samples
 
 
-def straightened(steps: Sequence[Step], *, noops: bool = True, detours: bool = True) -> list[Step]:
-    """The steps without those that changed nothing and without what lies between two visits of the same state.
+def straightened(steps: Sequence[Step]) -> list[Step]:
+    """The steps without what lies between two visits of the same state.
 
-    A state is URL, tab and picture. The last step, which ends the episode, always stays. To come back to the same
-    state at once is a detour too: `detours` covers `noops`.
+    A state is URL, tab, picture and how many writes were made before it: a page that looks the same after the purchase
+    is another state. Steps that changed nothing stay with the visit they belong to, since a policy sees them in its
+    history, too.
     """
-    left = list(steps)
-    if noops:
-        left = [s for i, s in enumerate(left) if i == len(left) - 1 or _state(s.before) != _state(s.after)]
-    if not detours:
-        return left
-    last_visit = {_state(step.before): index for index, step in enumerate(left)}
-    straight = []
-    index = 0
-    while index < len(left):
-        index = last_visit[_state(left[index].before)]
-        straight.append(left[index])
-        index += 1
+    states = _states(steps)
+    visits: list[list[int]] = []
+    for index in range(len(steps)):
+        if index and states[index] == states[index - 1]:
+            visits[-1].append(index)
+        else:
+            visits.append([index])
+    last_visit = {states[visit[0]]: number for number, visit in enumerate(visits)}
+    straight, number = [], 0
+    while number < len(visits):
+        number = last_visit[states[visits[number][0]]]
+        straight += [steps[index] for index in visits[number]]
+        number += 1
     return straight
 
 
-def _state(now: Observation) -> tuple[str, str, int]:
-    return now.url, now.image, now.tab
+def _states(steps: Sequence[Step]) -> list[State]:
+    """The state before every step, and the one after the last."""
+    writes, states = 0, []
+    for step in steps:
+        states.append(_state(step.before, writes))
+        writes += sum(not write.stopped for write in step.effect.writes)
+    return [*states, _state(steps[-1].after, writes)] if steps else []
+
+
+def _state(now: Observation, writes: int) -> State:
+    return now.url, now.image, now.tab, writes
+
+
+def _after(cleaned: Step | None, previous: Step | None, step: Step) -> Observation:
+    """What is seen before the step; where steps were cut out before it, with the messages of the last kept one."""
+    if step.index == (previous.index + 1 if previous else 0):
+        return step.before
+    return step.before.model_copy(update={"messages": cleaned.after.messages if cleaned else ()})
 
 
 def _without_guidance(

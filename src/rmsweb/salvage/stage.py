@@ -55,7 +55,7 @@ def run(
 
     Raises DataError without a state to train on, ConfigError where settings do not fit together.
     """
-    from rmsweb.train.sft import hardware, lora, save
+    from rmsweb.train.sft import finish, hardware, lora, save
     from rmsweb.train.tiny import load_model
 
     rl = config.rl
@@ -89,9 +89,10 @@ def run(
     last = last_checkpoint(run.path / "trainer")
     _replay(trainer, run, last)
     trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    weights = save(trainer.model, processor, run)
     summary = summarize(run, rl, len(known), len(states) - len(known), trainer.state.global_step)
     run.write_json("summary.json", summary)
-    save(_merged(trainer.model), processor, run, trainer.state.global_step)
+    finish(run, trainer.state.global_step, weights)
     return summary
 
 
@@ -272,11 +273,6 @@ def _replay(trainer: Any, run: Run, last: Path | None) -> None:
         facts = group_facts(rewards)
         if group.step <= done and facts.valid >= 2:
             trainer.running.over([group.state_id])(0, facts)
-
-
-def _merged(model: Any) -> Any:
-    """LoRA folded into the weights, so that the checkpoint loads with plain transformers."""
-    return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
 def _quiet(trainer: Any) -> None:

@@ -85,8 +85,9 @@ def prefill(model: Any, inputs: dict[str, Any], n: int | Sequence[int] = 1) -> P
     import torch
 
     batch = inputs["input_ids"].shape[0]
-    counts = torch.tensor([n] * batch if isinstance(n, int) else list(n))
-    rows = torch.repeat_interleave(torch.arange(batch), counts)
+    device = inputs["input_ids"].device
+    counts = torch.tensor([n] * batch if isinstance(n, int) else list(n), device=device)
+    rows = torch.repeat_interleave(torch.arange(batch, device=device), counts)
     where = positions(model, inputs)
     accepted = {
         k: v for k, v in inputs.items() if k in ("input_ids", "attention_mask", "pixel_values", "image_grid_thw")
@@ -133,15 +134,16 @@ def sample_groups(
 def _decode(model: Any, state: Prefill, draws: list[Draw], limit: int, blocked: list[int]) -> list[Sampled]:
     import torch
 
-    ends = torch.tensor(end_ids(model))
+    device = state.logits.device
+    ends = torch.tensor(end_ids(model), device=device)
     limits = [draw.max_tokens for draw in draws]
-    chance = _uniforms(draws, limit)
-    temperature = torch.tensor([draw.temperature for draw in draws])[:, None]
-    top_p = torch.tensor([draw.top_p for draw in draws])[:, None]
+    chance = _uniforms(draws, limit).to(device)
+    temperature = torch.tensor([draw.temperature for draw in draws], device=device)[:, None]
+    top_p = torch.tensor([draw.top_p for draw in draws], device=device)[:, None]
     ids: list[list[int]] = [[] for _ in draws]
     logs: list[list[float]] = [[] for _ in draws]
     ended = [False] * len(draws)
-    live = torch.arange(len(draws))
+    live = torch.arange(len(draws), device=device)
     cache, logits, attention, position = state
     for step in range(limit):
         token, log = _pick(logits, temperature[live], top_p[live], chance[live, step], blocked)
@@ -151,7 +153,8 @@ def _decode(model: Any, state: Prefill, draws: list[Draw], limit: int, blocked: 
             logs[row].append(value)
             ended[row] = end
         going = torch.tensor(
-            [not end and len(ids[row]) < limits[row] for row, end in zip(live.tolist(), over, strict=True)]
+            [not end and len(ids[row]) < limits[row] for row, end in zip(live.tolist(), over, strict=True)],
+            device=device,
         )
         if not bool(going.any()):
             break

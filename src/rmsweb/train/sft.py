@@ -29,8 +29,11 @@ def run(
     start: Path,
     *,
     progress: Progress | None = None,
-) -> Path:
-    """Fine-tune the checkpoint `start` on `samples`; returns RUN/checkpoint. Raises DataError for unusable samples."""
+) -> dict[str, Any]:
+    """Fine-tune the checkpoint `start` on `samples` into RUN/checkpoint; returns the summary.
+
+    Raises DataError for unusable samples.
+    """
     if not samples:
         raise DataError("nothing to imitate: no kept trajectory gave a sample; collect more, then `rmsweb samples`")
     from rmsweb.train.tiny import load_model
@@ -44,29 +47,52 @@ def run(
     run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
     trainer.add_callback(_reporter(run, progress))
     trainer.train(resume_from_checkpoint=_last_checkpoint(run.path / "trainer"))
-    return save(trainer.model, processor, run, trainer.state.global_step)
+    weights = save(trainer.model, processor, run)
+    updates = trainer.state.global_step
+    summary = {"checkpoint": str(run.path / "checkpoint"), "updates": updates, "weights_sha256": weights}
+    run.write_json("summary.json", summary)
+    finish(run, updates, weights)
+    return summary
 
 
 def continued(config: Config) -> Config:
-    """The control `sft_continued`: as many updates as RL makes, with RL's optimizer and batch, on the old SFT set."""
-    sft = config.sft.model_copy(
-        update={"steps": config.rl.steps, "batch": config.rl.states_per_step, "optimizer": config.rl.optimizer}
-    )
-    return config.model_copy(update={"sft": sft})
+    """The control `sft_continued`: as many updates as RL makes, of as many samples as RL takes states, with RL's
+    optimizer and LoRA rank, on the old SFT set."""
+    wanted, batch = config.rl.states_per_step, config.sft.batch
+    split = wanted % batch == 0
+    update = {
+        "steps": config.rl.steps,
+        "batch": batch if split else wanted,
+        "accumulation": wanted // batch if split else 1,
+        "optimizer": config.rl.optimizer,
+        "lora_rank": config.rl.lora_rank,
+    }
+    return config.model_copy(update={"sft": config.sft.model_copy(update=update)})
 
 
-def save(model: Any, processor: Any, run: Run, updates: int) -> Path:
-    """Write RUN/checkpoint in one move, drop the trainer's own checkpoints and mark the run finished."""
+def save(model: Any, processor: Any, run: Run) -> str:
+    """Write RUN/checkpoint in one move, LoRA folded in, and drop the trainer's own; returns the weights' SHA-256.
+
+    The caller writes its summary and then finishes the run: a kill in between only repeats this.
+    """
     beside, path = run.path / ".checkpoint.part", run.path / "checkpoint"
     shutil.rmtree(beside, ignore_errors=True)
+    model = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     model.save_pretrained(beside)
     processor.save_pretrained(beside)
     shutil.rmtree(path, ignore_errors=True)
     beside.rename(path)
-    weights = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(path.glob("*.safetensors")))).hexdigest()
-    shutil.rmtree(run.path / "trainer", ignore_errors=True)
+    return hashlib.sha256(b"".join(p.read_bytes() for p in sorted(path.glob("*.safetensors")))).hexdigest()
+
+
+def finish(run: Run, updates: int, weights: str) -> None:
+    """Mark the run finished, then drop the trainer's own checkpoints (renamed first: no half of one may stay)."""
     run.finish(updates=updates, weights_sha256=weights)
-    return path
+    folder, gone = run.path / "trainer", run.path / ".trainer.gone"
+    shutil.rmtree(gone, ignore_errors=True)
+    if folder.exists():
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dict[str, Any]], folder: Path) -> Any:
@@ -98,6 +124,11 @@ def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dic
     )
     if sft.freeze_vision:
         model.model.visual.requires_grad_(False)
+    if sft.lora_rank:
+        from peft import get_peft_model
+
+        # Before the optimizer is made: it has to hold the adapters' parameters.
+        model = get_peft_model(model, lora(sft.lora_rank))
     optimizer = build_optimizer(model, sft.optimizer)
     schedule = get_scheduler(
         sft.optimizer.schedule, optimizer, num_warmup_steps=sft.optimizer.warmup_steps, num_training_steps=updates
@@ -107,7 +138,6 @@ def build_trainer(config: Config, model: Any, processor: Any, rows: Sequence[dic
         args=arguments,
         train_dataset=dataset(rows),
         processing_class=processor,
-        peft_config=lora(sft.lora_rank),
         optimizers=(optimizer, schedule),
     )
     trainer.remove_callback(PrinterCallback)

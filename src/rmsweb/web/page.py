@@ -225,6 +225,13 @@ class ChromiumPage:
         await observe.fonts_ready(page)
         look = await observe.look(page, self.viewport, elements=self._config.elements)
         png = await observe.screenshot(page, self._config.action_timeout_s)
+        if self._config.elements:
+            for _ in range(LOOKS):
+                again = await observe.look(page, self.viewport, elements=True)
+                if again._replace(printed=0) == look._replace(printed=0):
+                    break
+                # The page changed between list and picture: they would belong to two moments.
+                look, png = again, await observe.screenshot(page, self._config.action_timeout_s)
         if page is not self._hands.page:
             # A tab opened under the look: picture and next action would belong to different pages.
             raise StepError("another tab came to the front")

@@ -62,7 +62,7 @@ class FileSuite:
     name = "file"
 
     def tasks(self, config: SuiteConfig) -> list[Task]:
-        """The file's rows from `offset` on, at most `count`, of the sites and templates named.
+        """The file's rows of the split from `offset` on, at most `count`, of the sites and templates named.
 
         Raises ConfigError without a path, DataError for a row that is no task, lacks a start address or repeats an id.
         """
@@ -73,7 +73,7 @@ class FileSuite:
             if task.id in seen:
                 raise DataError(f"task id {task.id} occurs twice", config.path)
             seen.add(task.id)
-            if config.sites and task.site not in config.sites:
+            if task.split != config.split or (config.sites and task.site not in config.sites):
                 continue
             if not config.templates or task.template in config.templates:
                 found.append(task)
