@@ -4,6 +4,7 @@ Errors that a user can act on are printed in one message and end with exit code 
 is used, so that `rmsweb --help` stays quick.
 """
 
+import io
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 import rmsweb
-from rmsweb.errors import RmswebError
+from rmsweb.errors import ConfigError, RmswebError
 
 app = typer.Typer(
     name="rmsweb",
@@ -104,7 +105,7 @@ def report(
 def view(
     run: Annotated[Path, typer.Argument(help="Run directory.")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a folder to open offline; no server.")] = None,
-    port: Annotated[int, typer.Option(help="Port on loopback; 0 picks a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on loopback; 0 picks a free one.")] = 0,
 ) -> None:
     """Look at a run's trajectories step by step, in the browser."""
     from rmsweb import view as viewer
@@ -128,7 +129,9 @@ def parse(
     """One model reply on standard input -> one JSON object: how rmsweb reads it."""
     from rmsweb.replies import parse_command
 
-    text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    if sys.stdin is None:
+        raise ConfigError("`rmsweb parse` reads one reply from standard input, which is closed")
+    text = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
     value, code = parse_command(text, profile, viewport)
     print(json.dumps(value, ensure_ascii=False))
     raise typer.Exit(code)
@@ -149,6 +152,9 @@ def doctor(
 
 def main() -> None:
     """Entry point of the `rmsweb` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         code: Any = app(standalone_mode=False)
     except RmswebError as error:
@@ -160,7 +166,13 @@ def main() -> None:
         sys.stderr.write("rmsweb: interrupted; the same command goes on from here\n")
         sys.exit(130)
     except BrokenPipeError:
+        # Who read us has enough; what is left in the buffer must not raise at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(0)
+    except OSError as error:
+        sys.stderr.write(f"rmsweb: {error.strerror or error}: {error.filename or 'no file named'}; nothing is lost, ")
+        sys.stderr.write("the same command goes on once this is cured\n")
+        sys.exit(2)
     except Exception as error:
         show = getattr(error, "show", None)  # a usage error of the parser's own (typer brings its own copy of click)
         if show is None:

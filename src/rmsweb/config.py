@@ -11,34 +11,33 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.types import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from rmsweb.errors import ConfigError
 
 
 class Section(BaseModel):
-    """Frozen, closed."""
+    """Frozen, closed; no infinities."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ProfileConfig(Section):
     """What the model sees and how it writes: the same in collection, training and evaluation."""
 
     name: str = "real"
-    viewport: tuple[int, int] = (1280, 800)
+    viewport: tuple[PositiveInt, PositiveInt] = (1280, 800)
     """1280x800 is exactly 1000 visual tokens at factor 32: no resize."""
-    device_scale_factor: float = 1.0
+    device_scale_factor: PositiveFloat = 1.0
     coordinates: Literal["qwen3vl", "compact", "absolute", "percent"] = "qwen3vl"
     observation: Literal["screenshot", "elements", "both"] = "screenshot"
     images: int = Field(default=3, ge=0, le=4)
-    """Earlier screenshots beside the current one."""
     history: int = Field(default=30, ge=0)
-    """Earlier actions in the text."""
     layout: Literal["full", "compact"] = "full"
     """full: system prompt, page facts, Thought / Action / call. compact: goal, last actions, image; name + call."""
     theme: Literal["regular", "compact"] = "regular"
     """Looks of the built-in sites."""
-    max_new_tokens: int = 512
+    max_new_tokens: PositiveInt = 512
 
 
 class BrowserConfig(Section):
@@ -49,13 +48,12 @@ class BrowserConfig(Section):
     concurrency: int = Field(default=4, ge=1)
     """Episodes at once."""
     browsers: int = Field(default=1, ge=1)
-    recycle_after: int = 200
+    recycle_after: PositiveInt = 200
     """Episodes after which a browser is replaced."""
     navigation_timeout_s: float = Field(default=15.0, gt=0)
     action_timeout_s: float = Field(default=10.0, gt=0)
-    settle_s: float = 2.0
-    """Longest wait for a page to settle after an action."""
-    first_paint_s: float = 3.0
+    settle_s: NonNegativeFloat = 2.0
+    first_paint_s: NonNegativeFloat = 3.0
     """Longest wait for a first picture that is not one single colour."""
     allowed_hosts: tuple[str, ...] = ()
     """Empty: any public host. Private and loopback addresses need a name here (the built-in sites add theirs)."""
@@ -75,9 +73,9 @@ class BrowserConfig(Section):
 
 class EpisodeConfig(Section):
     max_steps: int = Field(default=15, ge=1)
-    invalid_replies: int = 3
+    invalid_replies: PositiveInt = 3
     """Replies in a row that are no action before the episode ends invalid_output."""
-    repeats: int = 4
+    repeats: PositiveInt = 4
     """Same action on the same picture this often ends no_progress."""
     deadline_s: float = Field(default=600.0, gt=0)
 
@@ -89,9 +87,9 @@ class ModelConfig(Section):
     """explorer: the embedded heuristic agent. tiny: the shipped base. local: a checkpoint. script: a reply file."""
     path: str = ""
     """Checkpoint folder (local) or reply file (script)."""
-    base_url: str = "http://127.0.0.1:8000/v1"
+    base_url: str = Field(default="http://127.0.0.1:8000/v1", pattern=r"^https?://[^@\s]+$")
     name: str = "Qwen/Qwen3-VL-8B-Instruct"
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Name of the environment variable; the key itself is never stored."""
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -121,7 +119,7 @@ class SuiteConfig(Section):
 class JudgeConfig(Section):
     kind: Literal["rules", "chat"] = "rules"
     model: ModelConfig = ModelConfig()
-    images: int = 8
+    images: PositiveInt = 8
     """Most screenshots sent; first, last and evenly spaced between, gaps are named."""
     attempts: int = Field(default=3, ge=1)
 
@@ -135,12 +133,12 @@ class CollectConfig(Section):
     """[reading] R3L and Reflexion use 1-3."""
     step_budget: int = Field(default=8, ge=1)
     """A success with more steps is 'success but inefficient' and earns a retry."""
-    browser_steps: int | None = None
+    browser_steps: PositiveInt | None = None
     """Stop opening attempts when this many browser steps are spent (equal-cost comparisons)."""
     infra_retries: int = Field(default=2, ge=0)
     reflector: Literal["rules", "chat"] = "rules"
     reflector_model: ModelConfig = ModelConfig()
-    reflection_chars: int = 800
+    reflection_chars: PositiveInt = 800
     policy: ModelConfig = ModelConfig(kind="explorer", temperature=1.0)
 
 
@@ -148,7 +146,7 @@ class SamplesConfig(Section):
     leaks: Literal["drop", "rewrite", "keep"] = "drop"
     """What happens to a thought that gives the guidance away."""
     skip_noops: bool = True
-    """Leave out steps that changed nothing."""
+    """Do not imitate steps that changed nothing (they stay in histories)."""
     skip_detours: bool = True
     """Leave out what lies between two visits of the same state: the shorter path is imitated."""
     skip_tagged: bool = True
@@ -156,24 +154,24 @@ class SamplesConfig(Section):
 
 class OptimizerConfig(Section):
     learning_rate: float = Field(default=1e-5, gt=0)
-    warmup_steps: int = 10
+    warmup_steps: NonNegativeInt = 10
     schedule: Literal["linear", "constant", "cosine"] = "linear"
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
+    weight_decay: NonNegativeFloat = 0.0
+    max_grad_norm: PositiveFloat = 1.0
     muon: bool = False
     """Muon for matrices, AdamW for the rest (the tiny model's SFT)."""
 
 
 class SFTConfig(Section):
-    steps: int | None = None
+    steps: PositiveInt | None = None
     """Updates; None: `epochs` decides."""
-    epochs: float = 2.0
-    batch: int = 16
-    accumulation: int = 1
-    grounding: float = 0.0
+    epochs: PositiveFloat = 2.0
+    batch: PositiveInt = 16
+    accumulation: PositiveInt = 1
+    grounding: float = Field(default=0.0, ge=0, lt=1)
     """Share of synthetic grounding pages mixed in (tiny model only; the same in every arm)."""
     freeze_vision: bool = False
-    lora_rank: int = 0
+    lora_rank: NonNegativeInt = 0
     optimizer: OptimizerConfig = OptimizerConfig()
 
 
@@ -182,12 +180,12 @@ class PretrainConfig(Section):
 
     vision_steps: int = Field(default=900, ge=1)
     """Updates of the vision stage: dense reading of every cell."""
-    vision_batch: int = 32
+    vision_batch: PositiveInt = 32
     matching_steps: int = Field(default=500, ge=1)
     """Updates of the matching stage: which cells does the goal name? Two layers, no replies."""
     grounding_steps: int = Field(default=5000, ge=1)
     """Updates of the grounding stage: goal first, then the picture, then the reply."""
-    grounding_batch: int = 16
+    grounding_batch: PositiveInt = 16
     match_weight: float = 1.0
     """Label at layer 1: does the goal name this element? Without it the circuit did not form (embedded study)."""
     value_weight: float = 0.25
@@ -195,7 +193,7 @@ class PretrainConfig(Section):
     shift: int = Field(default=0, ge=0, le=8)
     """Pages are moved by up to this many pixels, both ways down and right."""
     vision_layers: int = Field(default=2, ge=1)
-    probe_pages: int = 400
+    probe_pages: PositiveInt = 400
     """Fresh pages that the recorded reading accuracy is measured on."""
     optimizer: OptimizerConfig = OptimizerConfig(learning_rate=2e-3, warmup_steps=50, weight_decay=0.01, muon=True)
 
@@ -207,7 +205,7 @@ class MineConfig(Section):
     """Fresh training tasks: those right behind the suite's own `count`."""
     rollouts: int = Field(default=2, ge=1)
     """k rollouts per task."""
-    temperature: float = 0.7
+    temperature: NonNegativeFloat = 0.7
     detectors: tuple[Literal["first_error", "divergence", "mechanical", "instability", "flip"], ...] = (
         "first_error",
         "divergence",
@@ -240,7 +238,6 @@ class MineConfig(Section):
     cap: float = Field(default=0.4, gt=0, le=1)
     """Most states of one template or site, as a share."""
     task_cap: int = Field(default=8, ge=1)
-    """Most states of one task."""
     fix_attempts: int = Field(default=2, ge=0)
     fix_tries: int = Field(default=4, ge=0)
     """Teacher continuations from one replayed state (attempts), of one failed rollout over all its states (tries)."""
@@ -251,11 +248,11 @@ class MineConfig(Section):
 
 
 class MatchConfig(Section):
-    grow: float = 1.2
-    distance: float = 0.04
+    grow: PositiveFloat = 1.2
+    distance: NonNegativeFloat = 0.04
     """Of the viewport's diagonal-free normalised axes."""
-    token_f1: float = 0.8
-    scroll_factor: float = 2.0
+    token_f1: float = Field(default=0.8, ge=0, le=1)
+    scroll_factor: float = Field(default=2.0, ge=1)
     strict: bool = False
     """No cross-kind equivalences."""
 
@@ -264,7 +261,7 @@ class GateConfig(Section):
     tau: float = Field(default=0.0, ge=0)
     c_lo: int = Field(default=2, ge=1)
     """With 1 the gate is DAPO's filter."""
-    p_hi: float | None = None
+    p_hi: float | None = Field(default=None, gt=0, le=1)
     """None: (G-1)/G."""
     clusters: bool = True
     """Ask for two distinct action clusters."""
@@ -272,14 +269,14 @@ class GateConfig(Section):
 
 
 class AnchorConfig(Section):
-    weight: float = 0.3
+    weight: NonNegativeFloat = 0.3
     decay: Literal["none", "linear"] = "none"
     tokens: Literal["call", "call+target", "reply"] = "call+target"
     context: Literal["ref", "self", "none"] = "ref"
-    all_fail: float = 1.0
-    low: float = 1.0
-    no_contrast: float = 0.5
-    all_pass: float = 0.0
+    all_fail: NonNegativeFloat = 1.0
+    low: NonNegativeFloat = 1.0
+    no_contrast: NonNegativeFloat = 0.5
+    all_pass: NonNegativeFloat = 0.0
     cap: float = Field(default=1.0, gt=0, le=1)
     """Most anchored groups of a batch, as a share."""
 
@@ -291,12 +288,12 @@ class RLConfig(Section):
     reward: Literal["two_pole", "three_pole", "zero_one", "graded", "judge"] = "two_pole"
     group: int = Field(default=8, ge=2)
     temperature: float = Field(default=1.0, gt=0)
-    steps: int = 48
-    states_per_step: int = 32
+    steps: PositiveInt = 48
+    states_per_step: PositiveInt = 32
     normalize_std: bool = False
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    kl: float = 0.0
+    clip_low: float = Field(default=0.2, ge=0, lt=1)
+    clip_high: NonNegativeFloat = 0.28
+    kl: NonNegativeFloat = 0.0
     length: Literal["constant", "token", "sequence"] = "constant"
     """Divisor of a reply's summed loss: a constant (Dr.GRPO), all tokens of the batch (DAPO), its length (GRPO)."""
     length_constant: int | None = Field(default=None, ge=1)
@@ -312,7 +309,7 @@ class RLConfig(Section):
     shared_prefix: bool = True
     """One prompt pass per group, in sampling and in training."""
     use_vllm: bool = False
-    lora_rank: int = 0
+    lora_rank: NonNegativeInt = 0
     match: MatchConfig = MatchConfig()
     gate: GateConfig = GateConfig()
     anchor: AnchorConfig = AnchorConfig()
@@ -327,7 +324,6 @@ class EvalConfig(Section):
     template_tasks: int = Field(default=0, ge=0)
     """Tasks of held-out templates, reported apart; 0: none."""
     miniwob_tasks: int = Field(default=0, ge=0)
-    """Tasks of MiniWoB++; 0: none."""
     controls: int = Field(default=50, ge=0)
     """Tasks on which blank and swapped screenshots are tried; 0: none."""
     runs: int = Field(default=1, ge=1)
@@ -335,7 +331,6 @@ class EvalConfig(Section):
     bootstrap: int = Field(default=2000, ge=100)
     """Resamples of every interval of a difference."""
     max_steps: int | None = Field(default=None, ge=1)
-    """Replaces the tasks' own step limit."""
     infra_retries: int = Field(default=2, ge=0)
     """Times an episode is played again that the browser or the endpoint broke."""
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
@@ -347,7 +342,7 @@ class EvalConfig(Section):
 class Config(Section):
     """A whole recipe."""
 
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**31)
     profile: ProfileConfig = ProfileConfig()
     browser: BrowserConfig = BrowserConfig()
     episode: EpisodeConfig = EpisodeConfig()
@@ -379,7 +374,7 @@ def load(path: Path | None, overrides: list[str] | None = None) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
+        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}{_given(e)}" for e in error.errors()]
         raise ConfigError(f"{path or 'settings'}: {len(lines)} wrong setting(s):\n" + "\n".join(lines)) from None
 
 
@@ -398,3 +393,8 @@ def _override(data: dict[str, Any], item: str) -> None:
             raise ConfigError(f"--set {item!r}: {parent} is a value, not a section")
         data = child
     data[last] = value
+
+
+def _given(error: Any) -> str:
+    """The wrong value, unless it may be a secret that was put in place of its name or into an address."""
+    return "" if {"api_key_env", "base_url"} & set(error["loc"]) else f" (got {error['input']!r})"

@@ -38,23 +38,24 @@ class Piece:
 
 
 def pieces() -> list[Piece]:
-    """The demo, in the order in which a single slot would run it."""
+    """The demo; what needs nothing from each other stands side by side."""
+
+    def no_controls(out: Path) -> tuple[str, ...]:
+        return ("eval.controls=0",)
+
     return [
         Piece("collect", "collect", sets=lambda out: ("collect.arm=reflect",)),
+        Piece("eval-base", "eval", ("base=tiny",), no_controls),
         Piece("samples", "samples", ("collect",), after=("collect",)),
         Piece("sft", "sft", ("samples",), after=("samples",)),
         # The control spends what the reflect arm spent, no more: equal cost in browser steps.
         Piece("collect-plain", "collect", sets=plain_budget, after=("collect",)),
         Piece("mine", "mine", ("sft", "collect"), after=("sft",)),
-        Piece("sft_continued", "sft", ("samples", "start=sft"), after=("sft",)),
+        Piece("eval-sft", "eval", ("sft=sft", "samples"), no_controls, after=("sft",)),
         Piece("rl", "rl", ("mine", "sft", "samples"), after=("mine",)),
-        Piece("eval-sft", "eval", ("base=tiny", "sft=sft"), after=("sft", "mine")),
-        Piece(
-            "eval-rl",
-            "eval",
-            ("sft_continued=sft_continued", "rl=rl", "control=sft", "samples"),
-            after=("rl", "sft_continued", "eval-sft"),
-        ),
+        Piece("sft_continued", "sft", ("samples", "start=sft"), after=("sft",)),
+        Piece("eval-rl", "eval", ("rl=rl", "control=sft", "samples"), after=("rl",)),
+        Piece("eval-continued", "eval", ("sft_continued=sft_continued", "samples"), no_controls, ("sft_continued",)),
     ]
 
 
@@ -170,7 +171,7 @@ def summarize(out: Path, config: Config, wall_s: float) -> dict[str, Any]:
         "mine": _read(out / "mine"),
         "rl": _read(out / "rl"),
         "gate": _read(out / "rl")["gate"],
-        "heldout": heldout_summary([out / "eval-sft", out / "eval-rl"], config),
+        "heldout": heldout_summary([out / p.name for p in pieces() if p.verb == "eval"], config),
         "seed": config.seed,
         "versions": {**manifest["versions"], "rmsweb": rmsweb.__version__, "git": git_revision()},
         "observation": config.profile.observation,

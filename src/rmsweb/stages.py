@@ -12,7 +12,7 @@ from typing import Any
 
 from rmsweb import parts
 from rmsweb.config import Config
-from rmsweb.errors import ConfigError
+from rmsweb.errors import ConfigError, DataError
 from rmsweb.progress import Progress
 from rmsweb.records import CriticalState, TrainSample, Trajectory, Verdict
 from rmsweb.store import Images, Run
@@ -49,6 +49,9 @@ def inputs(sources: Sequence[str]) -> dict[str, Path]:
 def _need(given: Inputs, name: str, verb: str) -> Path:
     if name not in given:
         raise ConfigError(f"`rmsweb {verb}` needs --from {name.upper()}: a run directory made by `rmsweb {name}`")
+    made = Run.read_only(given[name]).manifest["verb"]
+    if made != name:
+        raise ConfigError(f"{given[name]} is a run of `{made}`; `rmsweb {verb}` needs one of `{name}`")
     return given[name]
 
 
@@ -79,7 +82,10 @@ def _finished(run: Run) -> dict[str, Any] | None:
     if not (run.finished_before and path.exists()):
         return None
     run.finish()
-    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"not a summary: {error}; remove it, the command writes it again", path) from error
     return value
 
 
@@ -99,7 +105,6 @@ def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
             parts.build_reflector(config, run.images),
         )
         summary = asyncio.run(stage.run(config, run, work, show))
-        run.finish(trajectories=len(run.read("trajectory", Trajectory)))
         return summary
 
 
@@ -109,6 +114,8 @@ def samples(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
 
     if not given:
         _need(given, "collect", "samples")
+    for path in given.values():
+        _need({"collect": path}, "collect", "samples")
     with _open(out, "samples", config, given) as run:
         if (done := _finished(run)) is not None:
             return done

@@ -59,8 +59,9 @@ def read_jsonl(path: Path, model: type[R]) -> Iterator[R]:
                 yield model.model_validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise DataError(f"not a {model.__name__}: {where}: {first['msg']}", path, number) from error
+                where = "".join(f"{part}." for part in first["loc"])[:-1]
+                said = f"{where}: {first['msg']}" if where else first["msg"]
+                raise DataError(f"not a {model.__name__}: {said}", path, number) from error
 
 
 class Images(Mapping[str, bytes]):
@@ -237,7 +238,13 @@ class Run:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return []
-        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+        lines = []
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise DataError(f"not a line of metrics: {error}", path, number) from error
+        return lines
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a small machine-made JSON file (summary.json, scores.json) in one piece."""
@@ -299,7 +306,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"not a run manifest: {error}", path) from error
-    if manifest.get("schema") != SCHEMA:
+    if not isinstance(manifest, dict) or not {"verb", "schema", "config", "inputs"} <= manifest.keys():
+        raise DataError("not a run manifest: verb, schema, config or inputs are missing", path)
+    if manifest["schema"] != SCHEMA:
         raise RunError(
             f"{path.parent} has record schema {manifest.get('schema')}, this rmsweb reads {SCHEMA}; "
             f"use rmsweb {manifest.get('version', '?')} or collect again into another folder"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rmsweb.config import Config
-from rmsweb.errors import BudgetError
+from rmsweb.errors import BudgetError, RunError
 from rmsweb.executor import LocalExecutor
 from rmsweb.judge import Judge, inefficient, outcome
 from rmsweb.records import INFRA_STOPS, Outcome, Reflection, Stop, Task, Trajectory, Verdict
@@ -131,6 +131,7 @@ async def run(config: Config, run: Run, parts: Parts, show: Show | None = None) 
         for attempt in range(config.collect.retries + 1):
             wave = [task for task in tasks if stage.owed(task, attempt)]
             spent = await stage.wave(wave, attempt, spent)
+    _refuse_nothing(list(files.trajectories.values()))
     result = summary(tasks, files.trajectories.values(), files.verdicts, files.reflections, config.collect)
     run.write_json("summary.json", result)
     run.finish(trajectories=len(files.trajectories), verdicts=len(files.verdicts), reflections=len(files.reflections))
@@ -245,6 +246,13 @@ class _Stage:
             verdict = self.files.verdicts[trajectory.id]
             earlier = self.advice(task, attempt)
             self.files.add_reflection(await self.parts.reflector(task, trajectory, verdict, earlier))
+
+
+def _refuse_nothing(done: Sequence[Trajectory]) -> None:
+    """Raise RunError when no episode ran: a throttled or never-started run is no result (field-log S83)."""
+    if all(trajectory.stop in INFRA_STOPS for trajectory in done):
+        why = f"the first says: {done[0].detail}" if done else "the suite gave no task"
+        raise RunError(f"0 of {len(done)} episodes ran; {why}; when that is cured, collect into another folder")
 
 
 def _succeeded(verdicts: Mapping[str, Verdict], trajectory: Trajectory) -> bool:

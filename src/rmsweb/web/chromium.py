@@ -164,3 +164,10 @@ def environment(folder: Path) -> dict[str, str | float | bool]:
         "FONTCONFIG_FILE",
     )
     return {**{name: os.environ[name] for name in kept if name in os.environ}, "TMPDIR": str(folder)}
+
+
+if __name__ == "__main__":  # scripts/setup.sh asks: which browser, or exit code 1
+    try:
+        print(find_executable())
+    except MissingPartError as missing:
+        raise SystemExit(f"{missing}") from None
