@@ -28,7 +28,7 @@ PAIRS = (
     ("salvage_ds", "rehearsal_only"), ("salvage_ds", "salvage_uniform"), ("salvage_ds", "sft"),
     ("grpo", "sft_continued"), ("sft_continued", "sft"), ("sft", "sft_plain"),
 )  # fmt: skip
-TASKS_A_SEED = 400
+TASKS_A_SEED = 400  # 192 collected on, 192 mined on
 """Training tasks that a seed may use: collected on, then mined on."""
 
 
