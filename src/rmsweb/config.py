@@ -157,7 +157,7 @@ class OptimizerConfig(Section):
     warmup_steps: NonNegativeInt = 10
     schedule: Literal["linear", "constant", "cosine"] = "linear"
     weight_decay: NonNegativeFloat = 0.0
-    max_grad_norm: PositiveFloat = 1.0
+    max_grad_norm: NonNegativeFloat = 1.0
     muon: bool = False
     """Muon for matrices, AdamW for the rest (the tiny model's SFT)."""
 

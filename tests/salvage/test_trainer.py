@@ -440,16 +440,7 @@ def test_two_processes_make_the_update_of_one(tmp_path: Path, path: str) -> None
     environment = {**os.environ, "PYTHONPATH": f"src{os.pathsep}.", "OMP_NUM_THREADS": "1"}
     root = Path(__file__).parent.parent.parent
     module = ["-m", "tests.salvage.two_processes"]
-    launch = [
-        "-m",
-        "torch.distributed.run",
-        "--nproc_per_node",
-        "2",
-        "--master_addr",
-        "127.0.0.1",
-        "--master_port",
-        "0",
-    ]
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     for name, start in (("one", []), ("two", launch)):
         command = [sys.executable, *start, *module, str(tmp_path / name), path]
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=400)
