@@ -44,7 +44,7 @@ async def test_collect_and_samples(tmp_path: Path) -> None:
         assert step.before.image in run.images and step.decision.raw and step.before.elements
     with Run.open(tmp_path / "samples", "samples", config) as made:
         result = samples.run(config, made, [run])
-    assert result["trajectories"] == found["reflect"]["kept"]
+    assert result["trajectories"] + result["unended_trajectories"] == found["reflect"]["kept"]
     assert 0 < result["samples"] <= result["steps"]
     taken = Run.read_only(tmp_path / "samples").read("sample", TrainSample)
     assert len({s.id for s in taken}) == result["samples"]

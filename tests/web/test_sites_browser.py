@@ -201,4 +201,4 @@ async def test_real_html_is_in_the_pages(theme: Theme) -> None:
         _, base = await begin(suite, "help.code", "s", is_slow=True)
         world, _ = await begin(suite, "help.code", "s", is_slow=True)
         slow = (fetch(f"{base}topic", subject=world.quest.target["subject"])).text
-        assert 'id="late"' in slow and "setTimeout" in slow and "loading" in slow
+        assert 'id="late"' in slow and "fetch(" in slow and "loading" in slow

@@ -198,6 +198,7 @@ def _summary(tally: Tally, trajectories: int, samples: int) -> dict[str, Any]:
         "steps": counts["steps"],
         "skipped_steps": counts["skipped_steps"],
         "tagged_trajectories": counts["tagged_trajectories"],
+        "unended_trajectories": counts["unended_trajectories"],
         "thoughts": thoughts,
         "leaks": counts["leaks"],
         "leaks_phrase": counts["leaks_phrase"],

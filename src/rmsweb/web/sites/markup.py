@@ -5,7 +5,7 @@ Owns attributes only. A theme passes `prefix`, the address of its episode's site
 
 from html import escape
 
-from rmsweb.web.sites.pages import SLOW_MS, Form, Item
+from rmsweb.web.sites.pages import SLOW_PATH, Form, Item
 
 
 def control(item: Item, prefix: str, attributes: str) -> str:
@@ -49,9 +49,13 @@ def cookie_forms(prefix: str) -> str:
 
 
 def late(content: str) -> str:
-    """Content that a script puts where it stands after a while; a text `loading` (id) goes then."""
+    """Content that a script puts where it stands when a slow request has come back; a text `loading` (id) goes then.
+
+    A request, not a timer: a browser that waits for what is under way sees the same page every time, so that a replayed
+    or resumed episode does not hang on milliseconds.
+    """
     return (
-        f'<template id="late">{content}</template><script>setTimeout(() => {{'
+        f'<template id="late">{content}</template><script>fetch("{SLOW_PATH}", {{cache: "no-store"}}).finally(() => {{'
         "const late = document.getElementById('late'); document.getElementById('loading').remove();"
-        f"late.parentNode.insertBefore(late.content, late);}}, {SLOW_MS})</script>"
+        "late.parentNode.insertBefore(late.content, late);})</script>"
     )

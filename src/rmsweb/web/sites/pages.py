@@ -67,7 +67,7 @@ class Page:
     forms: tuple[Form, ...] = ()
     status: int = 200
     slow: bool = False
-    """The content comes by script, `SLOW_MS` after the document."""
+    """The content comes by script, when a request of `SLOW_MS` has come back."""
     cookies: bool = False
     """A layer about cookies lies over the lower part until it is answered."""
 
@@ -85,7 +85,8 @@ class Page:
         return {form.id: form for form in self.forms}[ident]
 
 
-SLOW_MS = 400
+SLOW_MS, SLOW_PATH = 400, "/slow"
+"""A slow page's content waits for a request that takes this long."""
 
 
 @dataclass(slots=True)

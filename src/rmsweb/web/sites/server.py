@@ -19,7 +19,7 @@ from rmsweb.errors import RunError
 from rmsweb.records import Task
 from rmsweb.web.sites import compact_theme, regular_theme
 from rmsweb.web.sites.catalogue import world_for
-from rmsweb.web.sites.pages import Page
+from rmsweb.web.sites.pages import SLOW_MS, SLOW_PATH, Page
 from rmsweb.web.sites.world import State, World
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -65,14 +65,20 @@ class SiteServer:
     def app(self) -> Any:
         """The ASGI application."""
         from starlette.applications import Starlette
+        from starlette.responses import Response
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
 
         async def page(request: Any) -> Any:
             return await self._answer(request)
 
+        async def slow(request: Any) -> Any:
+            await asyncio.sleep(SLOW_MS / 1000)
+            return Response("", headers={"cache-control": "no-store"})
+
         return Starlette(
             routes=[
+                Route(SLOW_PATH, slow),
                 Mount("/static", StaticFiles(directory=STATIC)),
                 Route("/s/{token}/{path:path}", page, methods=["GET", "POST"]),
             ]
