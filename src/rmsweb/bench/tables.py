@@ -51,12 +51,21 @@ def demo_table(summary: Mapping[str, Any], console: "Console | None" = None) -> 
 def collect_table(collect: Mapping[str, Mapping[str, Any]]) -> "Table":
     """One row an arm: yield by attempt, steps of kept successes, browser steps per success."""
     curves = {arm: yields(value.get("yield_at")) for arm, value in collect.items()}
-    width = max((len(curve) for curve in curves.values()), default=0)
+    # An arm may have resampled more often than the other: the common attempts one by one, then the end.
+    width = min((len(curve) for curve in curves.values() if curve), default=0)
     table = _table("Collection: solved within k attempts")
-    for heading in ("arm", *(f"k = {k + 1}" for k in range(width)), "steps of kept", "browser steps / success"):
-        table.add_column(heading, justify="left" if heading == "arm" else "right")
+    headings = (
+        "arm",
+        *(f"k = {k + 1}" for k in range(width)),
+        "in the end",
+        "steps of kept",
+        "browser steps / success",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "arm" else "right", no_wrap=heading == "arm")
     for arm, value in collect.items():
-        cells = [percent(rate) for rate in curves[arm]] + [""] * (width - len(curves[arm]))
+        cells = [percent(rate) for rate in curves[arm][:width]] + [""] * (width - len(curves[arm]))
+        cells.append(percent(curves[arm][-1]) if curves[arm] else "")
         kept, spent = value.get("steps_of_kept"), value.get("browser_steps_per_success")
         table.add_row(arm, *cells, number(_last(kept), 2), number(_last(spent), 1))
     return table
