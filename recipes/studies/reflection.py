@@ -5,7 +5,7 @@
 Fresh train worlds (seeds from 60000 on; the explorer and its rules were tuned on 50000..59999 and frozen), several
 seeds, each with tasks of its own. First the reflecting arm, then the plain one with as many browser steps as that one
 spent: the same first attempts, the same temperature, and further resampling (up to `PLAIN_RETRIES`) while steps are
-left. Then the same on the gym, a site that was built after the explorer. Resumable: the same command goes on; every
+left. Then the same on the gym, a site that the explorer was never tuned on. Resumable: the same command goes on; every
 number is read from the runs.
 """
 
@@ -141,7 +141,7 @@ def table(results: Mapping[str, Any], options: argparse.Namespace) -> str:
         "```",
     ]
     for name, result in results.items():
-        where = "four sites" if name == "sites" else "gym (built after the explorer was frozen)"
+        where = "four sites" if name == "sites" else "gym (never tuned on)"
         lines += ["", f"## {where}: {result['reflect']['tasks']} fresh tasks, {result['seeds']} seeds", ""]
         lines += _arms_table(result)
         lines += ["", "Difference reflect - plain, paired over tasks:", ""]

@@ -121,20 +121,8 @@ def samples(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
             return done
         sources = [Run.read_only(path) for path in given.values()]
         summary = stage.run(config, run, sources)
-        made = run.read("sample", TrainSample)
-        _adopt(run, sources, made)
-        show("samples", len(made), len(made))
-        run.finish(samples=len(made))
+        show("samples", summary["samples"], summary["samples"])
         return summary
-
-
-def _adopt(run: Run, sources: Sequence[Run], made: Sequence[TrainSample]) -> None:
-    """Copy the pictures of the samples, so that the folder is whole by itself."""
-    for sample in made:
-        for sha in {sample.now.image, *(step.before.image for step in sample.history)}:
-            holder = next((source.images for source in sources if sha in source.images), None)
-            if sha not in run.images and holder is not None:
-                run.images.put(holder[sha])
 
 
 def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rmsweb.chat import Message
 from rmsweb.errors import DataError
 from rmsweb.train.local import LocalModel
 from rmsweb.train.processor import build_processor
-from rmsweb.train.sampling import Draw, Sampled, sample_groups, sample_shared, suppressed_ids
+from rmsweb.train.sampling import Draw, Sampled, sample_shared, suppressed_ids
 from rmsweb.train.tiny import build_model, fast_vision
 from rmsweb.train.tokenizer import build_tokenizer
 
@@ -76,6 +77,17 @@ def plain_logprobs(given: dict[str, torch.Tensor], reply: Sampled, temperature: 
         logits = MODEL(**whole).logits[0, -count - 1 : -1]
     logits[:, suppressed_ids(MODEL)] = -1e4
     return (logits / temperature).log_softmax(-1).gather(1, tail[0][:, None])[:, 0].tolist()
+
+
+def sample_groups(
+    model: Any, inputs: dict[str, Any], n: int, *, temperature: float = 1.0, max_tokens: int = 64, seed: int = 0
+) -> list[list[Sampled]]:
+    """`n` replies to each prompt with one setting; seeds follow from `seed`, row and reply."""
+    rows = inputs["input_ids"].shape[0]
+    draws = [
+        [Draw(temperature, 1.0, seed * 1_000_003 + row * n + i, max_tokens) for i in range(n)] for row in range(rows)
+    ]
+    return sample_shared(model, inputs, draws)
 
 
 def test_shared_prefill_gives_plain_log_probabilities() -> None:

@@ -2,7 +2,8 @@
 
 Owns M-RoPE positions at decoding, the suppressed tokens and the per-row random streams. Promises that a row's draw
 depends on its own seed and its own probabilities only, never on the rows beside it (up to float rounding), and that
-sampled token ids come back exactly as they were drawn, the end mark included. Used by `LocalModel` and the RL trainer.
+sampled token ids come back exactly as they were drawn, the end mark included. `LocalModel` uses it; the RL trainer
+has a shared prefix of its own (`salvage/prefix.py`).
 """
 
 from __future__ import annotations
@@ -118,17 +119,6 @@ def sample_shared(
         decoded = _decode(model, state, flat, limit, blocked)
     replies = iter(decoded)
     return [[next(replies) for _ in group] for group in draws]
-
-
-def sample_groups(
-    model: Any, inputs: dict[str, Any], n: int, *, temperature: float = 1.0, max_tokens: int = 64, seed: int = 0
-) -> list[list[Sampled]]:
-    """`n` replies to each prompt with one setting: what a trainer asks for. Seeds follow from `seed`, row and reply."""
-    rows = inputs["input_ids"].shape[0]
-    draws = [
-        [Draw(temperature, 1.0, seed * 1_000_003 + row * n + i, max_tokens) for i in range(n)] for row in range(rows)
-    ]
-    return sample_shared(model, inputs, draws)
 
 
 def _decode(model: Any, state: Prefill, draws: list[Draw], limit: int, blocked: list[int]) -> list[Sampled]:
