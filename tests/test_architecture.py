@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"rollout", "executor"},
     {"reflect", "mine", "salvage", "bench"},
     {"view", "parts", "doctor"},
-    {"stages", "demo"},
+    {"stages", "pieces", "demo"},
     {"cli", "__main__"},
 ]
 PARTS = {"reflect", "mine", "salvage"}

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from rmsweb.bench.metrics import result_of
 from rmsweb.bench.statistics import crossed_bootstrap
-from rmsweb.demo import Piece, plain_budget, run_pieces
+from rmsweb.demo import plain_budget
+from rmsweb.pieces import Piece, run_pieces
 from rmsweb.progress import progress
 from rmsweb.records import Trajectory, Verdict
 from rmsweb.store import Run

@@ -2,4 +2,5 @@
 
 from rmsweb.cli import main
 
-main()
+if __name__ == "__main__":  # a process that a demo starts imports this module too
+    main()

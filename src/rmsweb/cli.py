@@ -40,6 +40,10 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells give it."""
+
+
 @app.callback()
 def root(
     version: Annotated[
@@ -161,10 +165,9 @@ def main() -> None:
         sys.stderr.write(f"rmsweb: {error}\n")
         sys.exit(2)
     except typer.Exit as leave:
-        sys.exit(leave.exit_code)
+        code = leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("rmsweb: interrupted; the same command goes on from here\n")
-        sys.exit(130)
+        code = INTERRUPTED
     except BrokenPipeError:
         # Who read us has enough; what is left in the buffer must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -179,4 +182,6 @@ def main() -> None:
             raise
         show()
         sys.exit(2)
+    if code == INTERRUPTED:  # typer hands Ctrl-C on as this value
+        sys.stderr.write("rmsweb: interrupted; the same command goes on from here\n")
     sys.exit(code if isinstance(code, int) else 0)

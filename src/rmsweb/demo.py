@@ -6,35 +6,19 @@ same command goes on after a kill; every number in summary.json is read from the
 """
 
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import rmsweb
 from rmsweb.config import Config, load
-from rmsweb.errors import ConfigError, RmswebError
-from rmsweb.progress import Progress, progress
+from rmsweb.errors import ConfigError
+from rmsweb.pieces import Piece, run_pieces
+from rmsweb.progress import progress
 from rmsweb.store import git_revision, write_atomic
 
 RECIPE = Path(rmsweb.__file__).parents[2] / "recipes" / "demo.toml"
-SLOTS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One stage of the demo: its folder name, its verb and arguments, and what has to be there before."""
-
-    name: str
-    verb: str
-    sources: tuple[str, ...] = ()
-    sets: Callable[[Path], tuple[str, ...]] = lambda out: ()
-    after: tuple[str, ...] = ()
 
 
 def pieces() -> list[Piece]:
@@ -79,60 +63,6 @@ def main(out: Path, recipe: Path | None, sets: Sequence[str], quiet: bool) -> No
     if not quiet:
         demo_table(summary)
         print(f"report   {page}\nsummary  {out / 'summary.json'}\nwall     {spent:.0f} s")
-
-
-def run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[str], show: Progress) -> None:
-    """Run the pieces, `SLOTS` at a time, each when what it needs is there."""
-    waiting, done, running = list(plan), set[str](), dict[str, subprocess.Popen[str]]()
-    lock = threading.Lock()
-    readers: list[threading.Thread] = []
-    try:
-        while waiting or running:
-            for piece in [p for p in waiting if set(p.after) <= done][: SLOTS - len(running)]:
-                waiting.remove(piece)
-                running[piece.name] = child = _start(piece, out, recipe, sets)
-                reader = threading.Thread(target=_relay, args=(child.stdout, piece.name, show, lock), daemon=True)
-                reader.start()
-                readers.append(reader)
-            for name, child in list(running.items()):
-                if child.poll() is not None:
-                    del running[name]
-                    if child.returncode != 0:
-                        raise RmswebError(f"stage {name} failed (exit {child.returncode}); see {out / name}.log")
-                    done.add(name)
-            time.sleep(0.05)
-    finally:
-        for child in running.values():
-            child.terminate()
-        for child in running.values():
-            child.wait(timeout=30)
-        for reader in readers:
-            reader.join(timeout=5)
-
-
-def _start(piece: Piece, out: Path, recipe: Path, sets: Sequence[str]) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "rmsweb", piece.verb, "-c", str(recipe), "-o", str(out / piece.name)]
-    for item in (*sets, *piece.sets(out)):
-        command += ["--set", item]
-    for source in piece.sources:
-        name, equals, value = source.partition("=")
-        value = value if equals else name
-        where = value if value == "tiny" else str(out / value)
-        command += ["--from", f"{name}={where}"]
-    environment = {**os.environ, "RMSWEB_PROGRESS": "json", "RMSWEB_PARENT": str(os.getpid()), "OMP_NUM_THREADS": "1"}
-    with (out / f"{piece.name}.log").open("a") as log:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
-
-
-def _relay(stream: "IO[str] | None", name: str, show: Progress, lock: threading.Lock) -> None:
-    """Hand a child's progress lines to the parent's bars; the child's summary is read from its folder instead."""
-    for line in stream or ():
-        if not line.startswith('{"progress"'):
-            continue
-        item = json.loads(line)
-        with lock:
-            part = item["progress"]
-            show(name if part == name else f"{name}: {part}", item["done"], item["total"], item["remark"])
 
 
 def plain_budget(out: Path) -> tuple[str, ...]:

@@ -125,3 +125,34 @@ def test_rl_survives_a_kill(demo: Path, tmp_path: Path) -> None:
     whole, cut = Run.read_only(demo / "rl"), Run.read_only(tmp_path / "cut")
     assert cut.manifest["counts"]["weights_sha256"] == whole.manifest["counts"]["weights_sha256"]
     assert cut.read("group", Group) == whole.read("group", Group)
+
+
+def alive(session: int) -> list[str]:
+    """Processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if fields and fields[0] != "Z" and int(fields[3]) == session:
+            found.append(entry.name)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_demo_leaves_no_process(tmp_path: Path, how: signal.Signals) -> None:
+    with (tmp_path / "err").open("w") as err:
+        child = subprocess.Popen(command("demo", tmp_path / "run"), stderr=err, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run/collect/run.json").exists() and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    child.send_signal(how)
+    assert child.wait(60) == (130 if how is signal.SIGINT else -how)
+    deadline = time.monotonic() + 60
+    while alive(child.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not alive(child.pid)
+    if how is signal.SIGINT:
+        assert "the same command goes on" in (tmp_path / "err").read_text()
