@@ -14,6 +14,7 @@ Settings were chosen on other seeds and tasks: `--first-seed 900 --seeds 1 --mor
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rmsweb.bench.metrics import result_of
@@ -40,41 +41,44 @@ Outcomes = dict[str, dict[str, tuple[bool, int]]]
 
 
 def plan(seed: int, more: bool) -> list[Piece]:
-    """The stages of one replicate, in an order in which two can run side by side."""
+    """The stages of one replicate, in an order in which two can run side by side; folders are `seed-N/<stage>`."""
+    home = f"seed-{seed}"
 
-    def sets(*settings: str) -> tuple[str, ...]:
-        return (f"seed={seed}", f"suite.offset={seed * TASKS_A_SEED}", *settings)
+    def piece(name: str, verb: str, sources: Sequence[str], after: Sequence[str], *settings: str) -> Piece:
+        pairs = [source.partition("=") for source in sources]
+        inputs = tuple(f"{name}={home}/{folder or name}" for name, _, folder in pairs)
+        sets = (f"seed={seed}", f"suite.offset={seed * TASKS_A_SEED}", *settings)
+        return Piece(f"{home}/{name}", verb, inputs, lambda out: sets, tuple(f"{home}/{one}" for one in after))
 
     def rl(arm: str, method: str = "", mine: str = "mine") -> Piece:
-        chosen = sets(f"rl.method={method or arm}")
-        return Piece(arm, "rl", (f"mine={mine}", "sft", "samples"), lambda out: chosen, after=(mine,))
+        return piece(arm, "rl", (f"mine={mine}", "sft", "samples"), (mine,), f"rl.method={method or arm}")
 
     def exam(name: str, arms: Sequence[str]) -> Piece:
-        return Piece(name, "eval", (*(f"{arm}={arm}" for arm in arms), "samples"), lambda out: sets(), after=arms)
+        return piece(name, "eval", (*arms, "samples"), arms)
+
+    def plain() -> Piece:
+        made = piece("collect-plain", "collect", (), ("collect",))
+        return replace(made, sets=lambda out: (*made.sets(out), *plain_budget(out / home)))
 
     main = [
-        Piece("collect", "collect", sets=lambda out: sets("collect.arm=reflect")),
-        Piece("samples", "samples", ("collect",), lambda out: sets(), after=("collect",)),
-        Piece("sft", "sft", ("samples",), lambda out: sets(), after=("samples",)),
-        Piece("mine", "mine", ("sft", "collect"), lambda out: sets(), after=("sft",)),
-        Piece("sft_continued", "sft", ("samples", "start=sft"), lambda out: sets(), after=("sft",)),
+        piece("collect", "collect", (), (), "collect.arm=reflect"),
+        piece("samples", "samples", ("collect",), ("collect",)),
+        piece("sft", "sft", ("samples",), ("samples",)),
+        piece("mine", "mine", ("sft", "collect"), ("sft",)),
+        piece("sft_continued", "sft", ("samples", "start=sft"), ("sft",)),
         *map(rl, ("ce_references", "grpo", "salvage_ds")),
         exam("eval-main", MAIN),
     ]
-    if not more:
-        return main
-    return [
-        *main[:3],
-        Piece("collect-plain", "collect", sets=lambda out: sets(*plain_budget(out)), after=("collect",)),
-        *main[3:-1],
-        Piece("samples-plain", "samples", ("collect-plain",), lambda out: sets(), after=("collect-plain",)),
-        Piece("mine-uniform", "mine", ("sft", "collect"), lambda out: sets("mine.sampling=uniform"), after=("sft",)),
-        Piece("sft_plain", "sft", ("samples=samples-plain",), lambda out: sets(), after=("samples-plain",)),
+    further = [
+        plain(),
+        piece("samples-plain", "samples", ("collect-plain",), ("collect-plain",)),
+        piece("sft_plain", "sft", ("samples=samples-plain",), ("samples-plain",)),
+        piece("mine-uniform", "mine", ("sft", "collect"), ("sft",), "mine.sampling=uniform"),
         *map(rl, ("rehearsal_only", "dapo")),
         rl("salvage_uniform", "salvage_ds", "mine-uniform"),
-        main[-1],
         exam("eval-more", MORE),
     ]
+    return main + further if more else main
 
 
 def outcomes(out: Path, exams: Sequence[str]) -> Outcomes:
@@ -128,7 +132,7 @@ def _common(both: Both) -> str:
 
 
 def main() -> None:
-    """Runs what is owed, writes results.json after every seed, and the page."""
+    """Runs what is owed, writes results.json and the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
@@ -141,18 +145,19 @@ def main() -> None:
     if (options.seeds, options.more_seeds, options.first_seed) != (5, 3, 0):
         command += f" --seeds {options.seeds} --more-seeds {options.more_seeds} --first-seed {options.first_seed}"
     command += "".join(f" --set {item}" for item in options.set)
-    found: list[Outcomes] = []
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    further = set(seeds[: options.more_seeds])
+    for seed in seeds:
+        (options.out / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
     with progress() as show:
-        for index in range(options.seeds):
-            out, more = options.out / f"seed-{options.first_seed + index}", index < options.more_seeds
-            out.mkdir(parents=True, exist_ok=True)
-            run_pieces(plan(options.first_seed + index, more), out, RECIPE, options.set, show)
-            found.append(outcomes(out, ["eval-main", "eval-more"] if more else ["eval-main"]))
-            (options.out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
-            page = table(found, command)
-            if options.write:
-                options.write.parent.mkdir(parents=True, exist_ok=True)
-                options.write.write_text(page)
+        run_pieces([p for seed in seeds for p in plan(seed, seed in further)], options.out, RECIPE, options.set, show)
+    exams = {seed: ["eval-main", "eval-more"] if seed in further else ["eval-main"] for seed in seeds}
+    found = [outcomes(options.out / f"seed-{seed}", exams[seed]) for seed in seeds]
+    (options.out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    page = table(found, command)
+    if options.write:
+        options.write.parent.mkdir(parents=True, exist_ok=True)
+        options.write.write_text(page)
     print(page)
 
 

@@ -45,8 +45,7 @@ class BrowserConfig(Section):
 
     executable: str = ""
     """Path of a Chromium; empty: RMSWEB_CHROMIUM, headless-shell, chromium, Playwright's own, in this order."""
-    concurrency: int = Field(default=4, ge=1)
-    """Episodes at once."""
+    concurrency: int = Field(default=4, ge=1)  # episodes at once
     browsers: int = Field(default=1, ge=1)
     recycle_after: PositiveInt = 200
     """Episodes after which a browser is replaced."""
@@ -306,6 +305,8 @@ class RLConfig(Section):
     """Micro-batches an update is split into."""
     save_steps: int = Field(default=8, ge=1)
     """Updates between the checkpoints that a killed run goes on from."""
+    dev_share: float = Field(default=0.125, ge=0, lt=1)
+    """Of the states, in whole tasks: set apart, examined before and after, never trained on."""
     shared_prefix: bool = True
     """One prompt pass per group, in sampling and in training."""
     use_vllm: bool = False
@@ -335,8 +336,7 @@ class EvalConfig(Section):
     """Times an episode is played again that the browser or the endpoint broke."""
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """Model name -> money per million tokens read and written; empty: cost in tokens and steps only."""
-    prices_date: str = ""
-    """When the prices were looked up; printed beside every amount."""
+    prices_date: str = ""  # when they were looked up; printed beside every amount
 
 
 class Config(Section):

@@ -17,8 +17,9 @@ from rmsweb.chat import Reply
 from rmsweb.config import load
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.policy import read_decision, render_reply
-from rmsweb.records import Candidate, CriticalState, Decision, Fate, Group
+from rmsweb.records import CriticalState, Decision, Group
 from rmsweb.salvage import stage
+from rmsweb.salvage.dev import level, split, weak_start
 from rmsweb.store import Run
 from tests.salvage.stage_world import checkpoint, config, play, samples, states
 
@@ -133,14 +134,26 @@ def test_refusals(tmp_path: Path, start: Path) -> None:
             stage.run(config('rl.reward="judge"'), run, states(run), samples(run), start)
 
 
-def test_start_gate() -> None:
-    def group(right: int) -> Group:
-        candidates = tuple(Candidate(raw="x", reward=1.0 if i < right else -1.0) for i in range(8))
-        return Group(state_id="s", step=1, candidates=candidates, label="accepted", fate=Fate.ACCEPTED)
+def test_whole_tasks_are_set_apart_and_examined(tmp_path: Path, start: Path) -> None:
+    settings = config("rl.dev_share=0.4")
+    with Run.open(tmp_path / "run", "rl", settings) as run:
+        pool = [s for s in states(run) if s.references]
+        train, apart = split(pool, 0.4)
+        assert apart and not {s.task.id for s in train} & {s.task.id for s in apart}
+        assert sorted(s.id for s in train + apart) == sorted(s.id for s in pool)
+        assert split(pool, 0.0) == (pool, []) and len(apart) <= 0.4 * len(pool)
+        summary = stage.run(settings, run, states(run), samples(run), start)
+    assert summary["start"]["on"] == "dev" and summary["start"]["states"] == len(apart) == summary["dev"]["states"]
+    assert summary["start"]["met"] is False and "weak policy" in summary["warning"]
+    groups = Run.read_only(tmp_path / "run").read("group", Group)
+    assert not {g.state_id for g in groups} & {s.id for s in apart}
 
-    strong, weak = [group(8)] * 5 + [group(4)] * 4 + [group(0)], [group(8)] * 6 + [group(0)] * 4
-    assert stage.start_of(strong).met and not stage.start_of(weak).met
-    assert "more SFT" in stage.weak_start(stage.start_of(weak))
+
+def test_start_gate() -> None:
+    strong, weak = ([[1.0] * 8] * 5 + [[1.0] * 4 + [-1.0] * 4] * 4 + [[-1.0] * 8]), [[1.0] * 8] * 6 + [[-1.0] * 8] * 4
+    assert level(strong).met and not level(weak).met
+    assert level([[1.0, None, None, None]]).reply_right == 1.0
+    assert "more SFT" in weak_start(level(weak))
 
 
 def test_torn_trainer_checkpoints_are_passed_over(tmp_path: Path) -> None:

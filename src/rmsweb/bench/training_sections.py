@@ -149,6 +149,7 @@ def rl(stages: Sequence[Stage]) -> Section:
     section = Section("rl", "Reinforcement learning")
     right: dict[str, list[tuple[float, float]]] = {}
     for stage in stages:
+        section.lead += _apart(stage)
         groups = stage.run.read("group", Group)
         if not groups:
             continue
@@ -167,6 +168,19 @@ def rl(stages: Sequence[Stage]) -> Section:
         caption = "Replies drawn at temperature 1 in training; a rise alone proves no better policy (see the exam)."
         section.charts.append(Chart("Right replies", plots.lines(right, "update"), caption))
     return section
+
+
+def _apart(stage: Stage) -> list[str]:
+    """What the policy could do on states that it was not trained on, before and after."""
+    dev = stage.summary.get("dev")
+    if not dev:
+        return []
+    before, after = dev["before"], dev["after"]
+    return [
+        f"{stage.name}, on {dev['states']} states set apart from training: {percent(before['reply_right'])} of replies "
+        f"are right before, {percent(after['reply_right'])} after; groups without a right reply "
+        f"{percent(before['all_wrong'])} and {percent(after['all_wrong'])}."
+    ]
 
 
 def _over_training(groups: Sequence[Group]) -> tuple[list[float], dict[str, list[float]], list[float]]:

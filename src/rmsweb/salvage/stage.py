@@ -18,6 +18,7 @@ from rmsweb.config import Config, RLConfig
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.policy import read_decision, render_messages, render_reply
 from rmsweb.records import Candidate, CriticalState, Decision, Element, Group, ReferenceAction, TrainSample
+from rmsweb.salvage.dev import Level, examine, level_of, split, weak_start
 from rmsweb.salvage.groups import Scored, Scorer, State, figures
 from rmsweb.salvage.match import best, cluster, element_at, match
 from rmsweb.salvage.reward import REWARDS, Facts
@@ -28,17 +29,13 @@ Progress = Callable[[int, int, dict[str, float]], None]
 """(updates done, updates in all, latest metrics)"""
 ActionJudge = Callable[[CriticalState, Decision], bool | None]
 """Whether an action is right at a state; None when it cannot tell (no reward)."""
-START_RIGHT, START_ALL_WRONG = 0.6, 0.2
-"""Start RL from here (docs/method.md): below, more SFT beat every RL arm in the prototype."""
 
 
-class Start(NamedTuple):
-    """What the first update's replies say of the policy that RL starts from."""
+class Levels(NamedTuple):
+    """On the states that are set apart, before the first update and after the last; None: not measured."""
 
-    reply_right: float
-    all_wrong: float
-    replies: int
-    met: bool
+    before: Level | None
+    after: Level | None
 
 
 def run(
@@ -68,6 +65,7 @@ def run(
         raise ConfigError("rl.reward = judge needs a judge of single actions; call salvage.stage.run with one")
     from rmsweb.salvage.trainer import SalvageDSConfig, SalvageDSTrainer
 
+    known, apart = split(known, rl.dev_share)
     model, processor = load_model(checkpoint)
     model.train()
     arguments = SalvageDSConfig.from_rl(
@@ -86,11 +84,19 @@ def run(
         callbacks=[_reporter(stored, progress)],
     )
     _quiet(trainer)
+    dev, dev_scorer = [_state(config, state, run.images) for state in apart], make_scorer(config, apart, judge)
+    before = examine(trainer, dev, dev_scorer)
+    if before is not None and not before.met:
+        log.warning(weak_start(before))
     last = last_checkpoint(run.path / "trainer")
     _replay(trainer, run, last)
     trainer.train(resume_from_checkpoint=None if last is None else str(last))
     weights = save(trainer.model, processor, run)
-    summary = summarize(run, rl, len(known), len(states) - len(known), trainer.state.global_step)
+    levels = Levels(before, examine(trainer, dev, dev_scorer))
+    bare = sum(not state.references for state in states)
+    summary = summarize(run, rl, len(known), bare, trainer.state.global_step, levels)
+    if before is None and summary["warning"]:
+        log.warning(summary["warning"])
     run.write_json("summary.json", summary)
     finish(run, trainer.state.global_step, weights)
     return summary
@@ -184,14 +190,12 @@ class Stored:
         self.logged = {line["step"] for line in run.metrics() if "step" in line}
 
     def groups(self, groups: list[Group]) -> None:
-        """Appends the groups of an update; tells when the first ones show a weak start."""
+        """Appends the groups of an update."""
         for group in groups:
             if self.seen[group.step, group.state_id] > 0:
                 self.seen[group.step, group.state_id] -= 1
             else:
                 self.run.append("group", group)
-        if groups and groups[0].step == 1 and not start_of(groups).met:
-            log.warning(weak_start(start_of(groups)))
 
     def metrics(self, step: int, values: dict[str, Any]) -> None:
         """Appends one line for an update."""
@@ -201,29 +205,12 @@ class Stored:
             self.run.log({"step": step, **kept})
 
 
-def start_of(groups: Sequence[Group]) -> Start:
-    """The start gate over the first update's groups."""
-    values = figures(groups)
-    right, wrong = values["reply/right"], values["group/all_wrong"]
-    count = sum(len(group.candidates) for group in groups)
-    return Start(right, wrong, count, right >= START_RIGHT and wrong <= START_ALL_WRONG)
-
-
-def weak_start(start: Start) -> str:
-    """What to tell the user."""
-    return (
-        f"RL starts from a weak policy: {start.reply_right:.0%} of {start.replies} first replies are right (wanted "
-        f"{START_RIGHT:.0%}) and {start.all_wrong:.0%} of groups are all wrong (at most {START_ALL_WRONG:.0%}); "
-        "more SFT is likely to gain more than RL here"
-    )
-
-
-def summarize(run: Run, rl: RLConfig, states: int, without_reference: int, updates: int) -> dict[str, Any]:
-    """summary.json of the stage, from its files alone."""
+def summarize(run: Run, rl: RLConfig, states: int, without_reference: int, updates: int, dev: Levels) -> dict[str, Any]:
+    """summary.json of the stage. `start` is of the first update's states where none were set apart."""
     groups = run.read("group", Group)
     values = figures(groups) if groups else {}
     first = [group for group in groups if group.step == 1]
-    start = start_of(first) if first else None
+    start = dev.before or (level_of(first) if first else None)
     last = run.metrics()[-1] if run.metrics() else {}
     shares = {name.partition("/")[2]: round(v, 4) for name, v in values.items() if name.startswith("gate/")}
     return {
@@ -238,7 +225,10 @@ def summarize(run: Run, rl: RLConfig, states: int, without_reference: int, updat
             "shares": shares,
             "fates": {name.partition("/")[2]: round(v, 4) for name, v in values.items() if name.startswith("fate/")},
         },
-        "start": None if start is None else start._asdict(),
+        "start": None if start is None else {**start._asdict(), "on": "first update" if dev.before is None else "dev"},
+        "dev": None
+        if dev.before is None or dev.after is None
+        else {"states": dev.before.states, "before": dev.before._asdict(), "after": dev.after._asdict()},
         "warning": "" if start is None or start.met else weak_start(start),
         "last": last,
     }
