@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_stall import EMBEDDED, element, observation, step, trajectory
 
-from rmsweb.actions import Answer, LeftClick, Point
+from rmsweb.actions import Answer, LeftClick, Memorize, Point
 from rmsweb.config import Config, SamplesConfig
 from rmsweb.errors import DataError
 from rmsweb.records import Decision, Observation, Step, Stop, TrainSample, Trajectory, Verdict, Write
@@ -81,6 +81,24 @@ def test_guidance_is_stripped_and_leaks_are_handled() -> None:
     for sample in (*dropped, *rewritten, *kept):
         assert "go on to the list" not in sample.model_dump_json()
         assert sample.decision.raw == "" and sample.source == done.id
+
+
+def test_leaks_in_the_action_line_and_in_memory_cost_the_sample() -> None:
+    advice = "the right kite is the green one on page two"
+    named = walk(A, B, C)
+    named[1] = named[1].model_copy(
+        update={"decision": named[1].decision.model_copy(update={"intent": "the green one on page two"})}
+    )
+    tally = Tally()
+    made = samples_of(trajectory("order kite", *named, advice=advice), SamplesConfig(), tally)
+    assert [s.id[-1] for s in made] == ["0", "2"] and tally.counts["action_leaks"] == 1
+    assert made[1].history[1].decision.intent == "" and "green one" not in made[1].model_dump_json()
+    assert len(samples_of(trajectory("order kite", *named, advice=advice), SamplesConfig(leaks="keep"))) == 3
+    noted = [step(0, A, Memorize(fact="it is the green one on page two"), A, "note"), *walk(A, B)]
+    noted = [s.model_copy(update={"index": i}) for i, s in enumerate(noted)]
+    made = samples_of(trajectory("order kite", *noted, advice=advice), SamplesConfig(skip_noops=False))
+    assert made and "green one" not in "".join(s.model_dump_json() for s in made)
+    assert [h.index for h in made[-1].history] == list(range(len(made[-1].history)))
 
 
 def test_tagged_replayed_and_unreadable_steps_are_left_out() -> None:

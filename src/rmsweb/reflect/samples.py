@@ -1,7 +1,7 @@
 """The stage `samples`: kept successes -> supervised steps, as a policy that was never advised would have seen them.
 
 Owns what is imitated: the shortest success of each task, its guidance stripped, detours cut out of the steps and of the
-history alike, no-ops kept in the history and not imitated, thoughts that give the guidance away dropped or rewritten.
+history alike, no-ops kept in the history and not imitated, replies that give the guidance away dropped or rewritten.
 Promises that no sample carries a reflection and that every picture a sample needs lies in the run's own image store.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmsweb.actions import Memorize
 from rmsweb.config import Config, SamplesConfig
 from rmsweb.errors import DataError
 from rmsweb.records import Decision, Observation, Step, Stop, TrainSample, Trajectory, Verdict
@@ -80,10 +81,12 @@ def samples_of(trajectory: Trajectory, config: SamplesConfig, tally: Tally | Non
     samples = []
     for position, step in enumerate(steps):
         decision = _without_guidance(step.decision, trajectory, step.index, config, tally)
+        if decision is None and _fact_leaks(step.decision, trajectory, step.index):
+            continue  # a fact that came from the guidance would stand in the memory of every later step
         # The history of a sample holds what was done; a leaking thought must not come back through it.
-        public = decision or step.decision.model_copy(update={"thought": "", "raw": ""})
+        public = decision or step.decision.model_copy(update={"thought": "", "intent": "", "raw": ""})
         now = _after(cleaned[-1] if cleaned else None, steps[position - 1] if position else None, step)
-        cleaned.append(step.model_copy(update={"index": position, "decision": public, "before": now}))
+        cleaned.append(step.model_copy(update={"index": len(cleaned), "decision": public, "before": now}))
         idle = states[step.index] == states[step.index + 1] and position < len(steps) - 1
         if decision is None or decision.action is None or replayed(step) or (config.skip_noops and idle):
             continue
@@ -147,11 +150,19 @@ def _after(cleaned: Step | None, previous: Step | None, step: Step) -> Observati
 def _without_guidance(
     decision: Decision, trajectory: Trajectory, index: int, config: SamplesConfig, tally: Tally
 ) -> Decision | None:
-    """The decision as an unadvised policy may say it, without `raw` and token ids; None when it is left out."""
+    """The decision as an unadvised policy may say it, without `raw` and token ids; None when it is left out.
+
+    A thought can be rewritten; the `Action:` line and a memorized fact cannot, so a leak there costs the sample.
+    """
     public = public_texts(trajectory, index)
     leaks = find_leaks(decision.thought, trajectory.advice, public) if decision.thought else []
+    fixed = bool(find_leaks(decision.intent, trajectory.advice, public)) or _fact_leaks(decision, trajectory, index)
     tally("thoughts", bool(decision.thought))
+    tally("action_leaks", fixed)
     bare = decision.model_copy(update={"raw": "", "token_ids": None, "logprobs": None})
+    if fixed and config.leaks != "keep":
+        tally("leaks", bool(leaks))
+        return None
     if not leaks:
         return bare
     tally("leaks")
@@ -162,6 +173,14 @@ def _without_guidance(
     if config.leaks == "rewrite":
         return bare.model_copy(update={"thought": rewrite(decision.thought, trajectory.advice, public)})
     return bare
+
+
+def _fact_leaks(decision: Decision, trajectory: Trajectory, index: int) -> bool:
+    """Whether a memorized fact is the guidance's and not the pages'."""
+    action = decision.action
+    return isinstance(action, Memorize) and bool(
+        find_leaks(action.fact, trajectory.advice, public_texts(trajectory, index))
+    )
 
 
 def _light(step: Step) -> Step:
@@ -203,5 +222,6 @@ def _summary(tally: Tally, trajectories: int, samples: int) -> dict[str, Any]:
         "leaks": counts["leaks"],
         "leaks_phrase": counts["leaks_phrase"],
         "leaks_overlap": counts["leaks_overlap"],
+        "action_leaks": counts["action_leaks"],
         "leak_rate": round(counts["leaks"] / thoughts, 4) if thoughts else 0.0,
     }
