@@ -96,3 +96,11 @@ def test_images_are_stored_once_and_fall_back(tmp_path: Path) -> None:
         second["0" * 64]
     with pytest.raises(DataError, match="no PNG"):
         first.put(b"GIF89a")
+
+
+def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
+    images = Images(tmp_path)
+    sha = images.put(PNG)
+    images.path(sha).write_bytes(PNG + b"torn")
+    with pytest.raises(DataError, match="not the one that was stored"):
+        images[sha]

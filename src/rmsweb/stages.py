@@ -6,6 +6,7 @@ that made them). Every stage leaves summary.json and returns it.
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rmsweb.progress import Progress
 from rmsweb.records import CriticalState, TrainSample, Trajectory, Verdict
 from rmsweb.store import Images, Run
 
+log = logging.getLogger(__name__)
 Inputs = Mapping[str, Path]
 
 WORLD = ("seed", "profile", "browser", "episode", "suite", "judge")
@@ -61,6 +63,10 @@ def _with_pictures(run: Run, sources: Sequence[Path]) -> None:
 
 
 def _open(out: Path, verb: str, config: Config, given: Inputs) -> Run:
+    for path in given.values():
+        manifest = path / "run.json"
+        if manifest.exists() and not Run.read_only(path).finished:
+            log.warning("%s is not finished: only what is there so far is read", path)
     files = {name: _records(path) for name, path in given.items()}
     return Run.open(out, verb, config, files, READS[verb])
 

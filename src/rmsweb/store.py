@@ -93,7 +93,10 @@ class Images(Mapping[str, bytes]):
     def __getitem__(self, sha: str) -> bytes:
         path = self.path(sha)
         if path.exists():
-            return path.read_bytes()
+            png = path.read_bytes()
+            if hashlib.sha256(png).hexdigest() != sha:
+                raise DataError("the picture is not the one that was stored; copy it again or remove the run", path)
+            return png
         for other in self.fallbacks:
             if sha in other:
                 return other[sha]

@@ -57,12 +57,7 @@ def run(
 
     rl = config.rl
     known = [state for state in states if state.references]
-    if not known and rl.method != "rehearsal_only":
-        raise DataError(
-            f"none of {len(states)} states has a verified reference action: mine again (rl trains on those)"
-        )
-    if rl.reward == "judge" and judge is None:
-        raise ConfigError("rl.reward = judge needs a judge of single actions; call salvage.stage.run with one")
+    _check_input(rl, len(states), len(known), judge)
     from rmsweb.salvage.trainer import SalvageDSConfig, SalvageDSTrainer
 
     known, apart = split(known, rl.dev_share)
@@ -100,6 +95,13 @@ def run(
     run.write_json("summary.json", summary)
     finish(run, trainer.state.global_step, weights)
     return summary
+
+
+def _check_input(rl: RLConfig, states: int, known: int, judge: ActionJudge | None) -> None:
+    if not known and rl.method != "rehearsal_only":
+        raise DataError(f"none of {states} states has a verified reference action: mine again (rl trains on those)")
+    if rl.reward == "judge" and judge is None:
+        raise ConfigError("rl.reward = judge needs a judge of single actions; call salvage.stage.run with one")
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
