@@ -73,7 +73,7 @@ def plan(seed: int, more: bool) -> list[Piece]:
         plain(),
         piece("samples-plain", "samples", ("collect-plain",), ("collect-plain",)),
         piece("sft_plain", "sft", ("samples=samples-plain",), ("samples-plain",)),
-        piece("mine-uniform", "mine", ("sft", "collect"), ("sft",), "mine.sampling=uniform"),
+        piece("mine-uniform", "mine", ("sft", "collect", "rollouts=mine"), ("mine",), "mine.sampling=uniform"),
         *map(rl, ("rehearsal_only", "dapo")),
         rl("salvage_uniform", "salvage_ds", "mine-uniform"),
         exam("eval-more", MORE),

@@ -153,18 +153,23 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
 
 
 def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
-    """Part 2: roll the fine-tuned policy out and find the states to train on."""
+    """Part 2: roll the fine-tuned policy out and find the states to train on.
+
+    `--from rollouts=MINE` takes another run's rollouts over, to draw from the same ones in another way.
+    """
     from rmsweb.bench.exam import wanted
     from rmsweb.mine import stage
-    from rmsweb.mine.play import Parts
+    from rmsweb.mine.play import Parts, take_rollouts
 
     source = _need(given, "sft", "mine")
     with _open(out, "mine", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         siblings: list[stage.Judged] = []
+        _with_pictures(run, [given[name] for name in ("collect", "rollouts") if name in given])
+        if "rollouts" in given:
+            take_rollouts(run, Run.read_only(given["rollouts"]))
         if "collect" in given:
-            _with_pictures(run, [given["collect"]])
             siblings = [stage.Judged(*pair) for pair in judged(Run.read_only(given["collect"]))]
         suite = parts.build_suite(config.suite, config)
         policy = parts.named_model(source, config, config.mine.temperature)

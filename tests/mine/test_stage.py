@@ -8,7 +8,7 @@ import pytest
 
 from rmsweb.errors import ConfigError
 from rmsweb.mine import stage
-from rmsweb.mine.play import Parts
+from rmsweb.mine.play import Parts, take_rollouts
 from rmsweb.records import CriticalState, FailureMode, Task, Trajectory, Verdict
 from rmsweb.store import Run
 
@@ -17,14 +17,26 @@ class PngImages(dict[str, bytes]):
     """The fake pages' pictures are no PNG: kept in memory in place of the run's folder."""
 
 
-async def mine(shop: Any, folder: Path, *, teacher: Any = None, siblings: Any = (), test: Any = (), **mine: Any) -> Any:
+async def mine(
+    shop: Any,
+    folder: Path,
+    *,
+    teacher: Any = None,
+    siblings: Any = (),
+    test: Any = (),
+    inputs: Any = None,
+    take: Any = None,
+    **mine: Any,
+) -> Any:
     config = shop.settings(**mine)
-    run = Run.open(folder, "mine", config)
+    run = Run.open(folder, "mine", config, inputs)
     run.images = PngImages()  # type: ignore[assignment]
     suite = shop.Suite()
     weak = shop.Chooser("weak", shop.WEAK)
     parts = Parts(weak, teacher, suite, shop.Browser(run.images), suite.judge)
     try:
+        if take is not None:
+            take_rollouts(run, Run.read_only(take))
         summary = await stage.run(config, run, parts, siblings=siblings, test_tasks=test)
     finally:
         run.close()
@@ -85,6 +97,22 @@ async def test_same_again_is_free_and_equal(shop: Any, tmp_path: Path) -> None:
     assert again == first
     assert weak.calls == parts.browser.opened == 0
     assert {p.name: p.read_bytes() for p in (tmp_path / "m").glob("*.jsonl")} == before
+
+
+async def test_rollouts_taken_over_are_not_played_again(shop: Any, tmp_path: Path) -> None:
+    weights, others = tmp_path / "weights", tmp_path / "others"
+    weights.write_text("one")
+    others.write_text("two")
+    teacher, inputs = shop.Chooser("teacher", shop.GOOD), {"sft": weights}
+    alone, _, _ = await mine(shop, tmp_path / "u", teacher=teacher, inputs=inputs, sampling="uniform", states=12)
+    await mine(shop, tmp_path / "m", teacher=teacher, inputs=inputs)
+    taken, weak, _ = await mine(
+        shop, tmp_path / "t", teacher=teacher, inputs=inputs, take=tmp_path / "m", sampling="uniform", states=12
+    )
+    assert weak.calls == 0 and taken == alone
+    for changed, word in (({"inputs": {"sft": others}}, "another policy"), ({"temperature": 0.1}, "settings")):
+        with pytest.raises(ConfigError, match=word):
+            await mine(shop, tmp_path / word, take=tmp_path / "m", **{"inputs": inputs, **changed})
 
 
 async def test_resume_after_a_cut_at_any_byte(shop: Any, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmsweb.config import Config
+from rmsweb.errors import ConfigError
 from rmsweb.mine.advice import Reflect
 from rmsweb.mine.fix import Continuation
+from rmsweb.mine.probe import Probe
 from rmsweb.progress import Progress
 from rmsweb.records import INFRA_STOPS, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.rollout import Job, many, trajectory_id
@@ -40,6 +42,12 @@ class Parts:
     """For `first_error = "chat"` and `labels = "chat"`."""
     reflect: Reflect | None = None
     """Advises the teacher; None: it goes on unadvised."""
+
+
+SAME: Mapping[str, tuple[str, ...]] = {
+    "seed": (), "profile": (), "episode": (), "suite": (), "mine": ("temperature", "samples", "first_error"),
+}  # fmt: skip
+"""What has to be equal where rollouts are taken over: whole sections, or the named settings of one."""
 
 
 @dataclass(slots=True)
@@ -156,3 +164,29 @@ class Played:
         """Store a verdict; a later one of the same trajectory replaces an earlier."""
         self.run.append("verdict", verdict)
         self.verdicts[verdict.trajectory_id] = verdict
+
+
+def take_rollouts(run: Run, source: Run) -> None:
+    """Takes over rollouts and probes of another mining run, as if this one had made them: for a second draw from them.
+
+    Raises ConfigError when that run mined another policy, or the same in another way.
+    """
+    theirs, ours = source.manifest, run.manifest
+    where = f"--from rollouts={source.path}"
+    if theirs["inputs"]["sft"]["sha256"] != ours["inputs"]["sft"]["sha256"]:
+        raise ConfigError(f"{where}: it mined another policy than --from sft; mine without it")
+    for section, keys in SAME.items():
+        one, other = (m["config"][section] for m in (theirs, ours))
+        if any((one[key] != other[key] for key in keys) if keys else [one != other]):
+            raise ConfigError(f"{where}: its settings under {section!r} are others; mine without it")
+    verdicts = {verdict.trajectory_id: verdict for verdict in source.read("verdict", Verdict)}
+    have = {trajectory.id for trajectory in run.read("trajectory", Trajectory)}
+    for one in source.read("trajectory", Trajectory):
+        if one.id not in have and one.id == trajectory_id(one.task, one.attempt):
+            run.append("trajectory", one)
+            if one.id in verdicts:
+                run.append("verdict", verdicts[one.id])
+    probed = {probe.id for probe in run.read("probe", Probe)}
+    for probe in source.read("probe", Probe):
+        if probe.id not in probed:
+            run.append("probe", probe)
