@@ -40,8 +40,8 @@ Outcomes = dict[str, dict[str, tuple[bool, int]]]
 """arm -> task id -> (solved, steps)."""
 
 
-def plan(seed: int, more: bool) -> list[Piece]:
-    """The stages of one replicate, in an order in which two can run side by side; folders are `seed-N/<stage>`."""
+def plan(seed: int) -> tuple[list[Piece], list[Piece]]:
+    """The stages of one replicate in folders `seed-N/<stage>`: those of the main arms, and those of the further ones."""
     home = f"seed-{seed}"
 
     def piece(name: str, verb: str, sources: Sequence[str], after: Sequence[str], *settings: str) -> Piece:
@@ -78,7 +78,7 @@ def plan(seed: int, more: bool) -> list[Piece]:
         rl("salvage_uniform", "salvage_ds", "mine-uniform"),
         exam("eval-more", MORE),
     ]
-    return main + further if more else main
+    return main, further
 
 
 def outcomes(out: Path, exams: Sequence[str]) -> Outcomes:
@@ -146,11 +146,14 @@ def main() -> None:
         command += f" --seeds {options.seeds} --more-seeds {options.more_seeds} --first-seed {options.first_seed}"
     command += "".join(f" --set {item}" for item in options.set)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    further = set(seeds[: options.more_seeds])
+    further = seeds[: options.more_seeds]
     for seed in seeds:
         (options.out / f"seed-{seed}").mkdir(parents=True, exist_ok=True)
     with progress() as show:
-        run_pieces([p for seed in seeds for p in plan(seed, seed in further)], options.out, RECIPE, options.set, show)
+        plans = {seed: plan(seed) for seed in seeds}
+        first = [piece for main, _ in plans.values() for piece in main]
+        then = [piece for seed in further for piece in plans[seed][1]]
+        run_pieces([*first, *then], options.out, RECIPE, options.set, show)
     exams = {seed: ["eval-main", "eval-more"] if seed in further else ["eval-main"] for seed in seeds}
     found = [outcomes(options.out / f"seed-{seed}", exams[seed]) for seed in seeds]
     (options.out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
