@@ -41,7 +41,7 @@ Outcomes = dict[str, dict[str, tuple[bool, int]]]
 
 
 def plan(seed: int) -> tuple[list[Piece], list[Piece]]:
-    """The stages of one replicate in folders `seed-N/<stage>`: those of the main arms, and those of the further ones."""
+    """The stages of one replicate, in folders `seed-N/<stage>`: the main arms', and the further ones'."""
     home = f"seed-{seed}"
 
     def piece(name: str, verb: str, sources: Sequence[str], after: Sequence[str], *settings: str) -> Piece:
