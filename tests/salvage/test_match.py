@@ -96,6 +96,18 @@ def test_pointing_by_box_distance_and_element() -> None:
     assert not equal(click(30, 10), click(10, 10), hit=neighbours[1], reference_hit=neighbours[0])
 
 
+def test_the_margin_ends_where_a_neighbour_begins() -> None:
+    wide, next_to_it = box(0, 0, 100, 20, selector="#a"), box(100, 0, 100, 20, selector="#b")
+    assert equal(click(105, 10), click(10, 10), reference_hit=wide), "nothing known there: forgiven"
+    assert not equal(click(105, 10), click(10, 10), reference_hit=wide, hit=next_to_it)
+
+
+def test_what_lies_under_a_layer_is_not_hit() -> None:
+    below = box(0, 0, 100, 20, name="buy").model_copy(update={"covered": True})
+    assert element_at(click(10, 10), [below]) is None
+    assert element_at(click(10, 10), [below, box(0, 0, 300, 200, name="accept")]).name == "accept"  # type: ignore[union-attr]
+
+
 def test_type_compares_field_text_enter_and_clear() -> None:
     at = Point(x=100, y=100)
     base = Type(text="Red  Mug", point=at)

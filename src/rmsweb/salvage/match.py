@@ -141,9 +141,9 @@ def cluster(
 
 
 def element_at(action: Action, elements: Sequence[Element]) -> Element | None:
-    """The smallest element under the action's point, if it has one."""
+    """The smallest element that the action's point would hit, if it has one; what lies under a layer is not hit."""
     point = getattr(action, "point", None)
-    under = [element for element in elements if point is not None and element.box.contains(point)]
+    under = [one for one in elements if point is not None and not one.covered and one.box.contains(point)]
     return min(under, key=lambda element: element.box.width * element.box.height, default=None)
 
 
@@ -206,14 +206,14 @@ def _sends_form(element: Element) -> bool:
 def _target(a: Point, b: Point, context: Context) -> float:
     """1 for the same target; below, how near it is."""
     hit_a, hit_b = context.hit_a, context.hit_b
-    if hit_b is not None and hit_b.box.contains(a, context.config.grow):
+    named = hit_a is not None and hit_b is not None and bool(hit_a.selector and hit_b.selector)
+    apart = named and (hit_a.selector, hit_a.frame) != (hit_b.selector, hit_b.frame)  # type: ignore[union-attr]
+    # The margin forgives a near miss; a point on a neighbour is no near miss but another control.
+    grow = 1.0 if apart else context.config.grow
+    if (hit_b is not None and hit_b.box.contains(a, grow)) or (hit_a is not None and hit_a.box.contains(b, grow)):
         return 1.0
-    if hit_a is not None and hit_a.box.contains(b, context.config.grow):
-        return 1.0
-    if hit_a is not None and hit_b is not None and hit_a.selector and hit_b.selector:
-        if (hit_a.selector, hit_a.frame) == (hit_b.selector, hit_b.frame):
-            return 1.0
-        return 0.5 * _nearness(a, b, context)  # two elements are known to differ: being near does not help
+    if named:
+        return 0.5 * _nearness(a, b, context) if apart else 1.0  # known to differ: being near does not help
     distance = math.hypot((a.x - b.x) / context.viewport.width, (a.y - b.y) / context.viewport.height)
     return 1.0 if distance <= context.config.distance else _nearness(a, b, context)
 
