@@ -44,7 +44,8 @@ def run(
     rows += grounding_rows(len(rows), config)
     trainer = build_trainer(config, model, processor, rows, run.path / "trainer")
     share = check_labels(trainer)
-    run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
+    if not run.metrics():
+        run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
     trainer.add_callback(_reporter(run, progress))
     trainer.train(resume_from_checkpoint=_last_checkpoint(run.path / "trainer"))
     weights = save(trainer.model, processor, run)
@@ -193,10 +194,14 @@ def _last_checkpoint(folder: Path) -> str | None:
 def _reporter(run: Run, progress: Progress | None) -> Any:
     from transformers import TrainerCallback
 
+    # A resumed run makes the updates since its checkpoint again; their lines are there.
+    last = max((line["step"] for line in run.metrics() if "step" in line), default=-1)
+
     class Reporter(TrainerCallback):  # type: ignore[misc]
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if "loss" in (logs or {}):
-                run.log({"step": state.global_step, **{k: v for k, v in logs.items() if isinstance(v, int | float)}})
+            if "loss" in (logs or {}) and state.global_step > last:
+                kept = {k: v for k, v in logs.items() if isinstance(v, int | float)}
+                run.log({"step": state.global_step, **kept})
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if progress:
