@@ -104,6 +104,7 @@ def test_labels_are_the_reply_and_its_end(tmp_path: Path, start: Path, profile: 
         assert sft.check_labels(trainer) < 0.6
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_logs_each_update_once(tmp_path: Path, start: Path) -> None:
     settings = load(None, [*PROFILE, *SMALL, "sft.steps=30"])
 
