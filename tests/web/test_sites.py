@@ -16,7 +16,7 @@ from rmsweb.web.sites.scripted import scripted_decision, site_path
 from rmsweb.web.sites.walker import Walker
 from rmsweb.web.sites.world import World
 
-ALL_SITES = (*catalogue.DEFAULT_SITES, "gym")
+ALL_SITES = (*catalogue.DEFAULT_SITES, "gym", "library")
 TRAIN = SuiteConfig(sites=ALL_SITES)
 
 
@@ -80,7 +80,7 @@ def test_any_count_is_balanced_and_ids_are_fresh() -> None:
     counts = Counter(task.template for task in tasks)
     assert len(counts) == 16 and max(counts.values()) - min(counts.values()) <= 1
     assert len({task.id for task in tasks}) == 170
-    assert "gym" not in {task.site for task in tasks}
+    assert {task.site for task in tasks} == set(catalogue.DEFAULT_SITES)
     assert [task.id for task in some(count=10, sites=(), offset=5)] == [task.id for task in tasks[5:15]]
     assert some(count=1, sites=("shop",), templates=("stars",), offset=17)[0].id == "sites/shop.stars/17"
 
@@ -100,6 +100,7 @@ def test_splits_share_no_seed() -> None:
         {"split": "exam"},
         {"templates": ("nothing",)},
         {"split": "typed", "sites": ("gym",)},
+        {"split": "heldout_template", "sites": ("library",)},
         {"offset": 2_000_000},
     ],
 )

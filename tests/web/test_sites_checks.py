@@ -13,7 +13,7 @@ from rmsweb.web.sites.pages import text
 from rmsweb.web.sites.suite import SiteSuite
 from rmsweb.web.sites.walker import Walker
 
-ALL_SITES = (*catalogue.DEFAULT_SITES, "gym")
+ALL_SITES = (*catalogue.DEFAULT_SITES, "gym", "library")
 
 
 def some(split: str = "train", count: int = 200, **settings: Any) -> list[Task]:
@@ -27,6 +27,7 @@ WRITES = {
     "booking": ("/cancel", lambda world: {"id": "1"}),
     "help": ("/ticket", lambda world: {"topic": "chess", "priority": "low"}),
     "gym": ("/join", lambda world: {"name": next(x["name"] for x in world.lessons if x["name"] not in world.joined)}),
+    "library": ("/confirm", lambda world: {"id": "0", "site": world.places[0], "member": "7"}),
 }
 
 
