@@ -225,6 +225,15 @@ def test_replay_is_recorded_flagged_and_checked() -> None:
     assert drifted.stop is Stop.BROWSER_ERROR and "replay" in drifted.detail
 
 
+def test_an_unreadable_reply_is_replayed_as_a_line_of_history() -> None:
+    fault = ParseFault(kind="no_call", message="no call")
+    trajectory, page = play(Script(Answer(text="x")), prefix=[CLICK, Decision(raw="hm", fault=fault), CLICK])
+    assert [s.decision.fault for s in trajectory.steps] == [None, fault, None, None]
+    unread = trajectory.steps[1]
+    assert unread.before == unread.after == trajectory.steps[0].after and unread.effect.error == "no call"
+    assert trajectory.stop is Stop.ANSWERED
+
+
 def test_seeds_depend_on_task_attempt_and_step_only() -> None:
     first, second, other = Script(CLICK), Script(CLICK), Script(CLICK)
     play(first, arm="plain")

@@ -246,6 +246,9 @@ class _Episode:
         for index, item in enumerate(prefix):
             _check_state(index, now, expect)
             known = item if isinstance(item, Decision) else Decision(intent=REPLAY, action=item)
+            if known.action is None and known.fault is not None:  # nothing happened, but the history has its line
+                self._record(now, Decision(fault=known.fault), Effect(error=known.fault.message), now)
+                continue
             if known.action is None or isinstance(known.action, (Answer, Terminate)):
                 raise ConfigError(f"episode {self.ident}: item {index} of the replayed prefix cannot be carried out")
             decision = Decision(thought=known.thought, intent=known.intent, action=known.action)

@@ -36,12 +36,12 @@ async def test_order_of_steps(shop: Any) -> None:
     assert steps_to_fix(late) == [2, 0, 4]
 
 
-async def test_a_prefix_leaves_out_what_cannot_be_replayed(shop: Any) -> None:
+async def test_a_prefix_keeps_unreadable_replies(shop: Any) -> None:
     trajectory, _ = await shop.walk("?", "help", "home", "blue mug")
     job = continuation(trajectory, 3, 1)
-    assert [d.intent for d in job.prefix] == ["help", "home"]
-    assert job.id == "fix-0-3/shop-0#1"
-    assert job.expect == ("", "", trajectory.steps[3].before.image)
+    assert [d.intent for d in job.prefix] == ["", "help", "home"] and job.prefix[0].fault is not None
+    assert job.id == "fix-0-3/shop-0#1" and job.own == 3
+    assert job.expect == ("", "", "", trajectory.steps[3].before.image)
 
 
 async def test_rounds_share_states_and_stop_at_their_limits(shop: Any) -> None:

@@ -197,3 +197,31 @@ def test_pages_hold_what_makes_agents_fail() -> None:
             seen["slow"], seen["cookies"] = seen["slow"] + page.slow, seen["cookies"] + page.cookies
     wanted = ("next", "prev", "sort", "filter", "top", "select", "tab", "confirm", "missing", "slow", "cookies")
     assert all(seen[name] for name in wanted), seen
+
+
+def test_the_library_has_one_right_book_and_numbers_beside_it() -> None:
+    """Twins of a title, answers that no other number of the page shares, results and loans on second pages."""
+    for task in some("train", 40, sites=("library",)):
+        world: Any = catalogue.world_for(task)
+        titles = Counter(book["title"] for book in world.books)
+        assert sorted(Counter(titles.values()).items()) == [(1, 30), (2, 6)]
+        assert len({(book["title"], book["author"]) for book in world.books}) == len(world.books)
+        for book in world.books:
+            numbers = [number for copy in book["copies"].values() for number in copy]
+            assert len(set(numbers)) == len(numbers) == 12
+        for topic in world.topics:
+            kin = [book for book in world.books if book["topic"] == topic]
+            assert all(len({book[name] for book in kin}) == len(kin) for name in ("author", "stars", "wait"))
+        assert len(set(world.loans.values())) == len({world.books[int(ident)]["title"] for ident in world.loans}) == 6
+        for path, query in (("/results", {"topic": world.topics[0]}), ("/member", {}), ("/copies", {"id": "0"})):
+            assert "next" in {item.label for item in world.view(path, query, world.initial()).items()}, path
+
+
+@pytest.mark.parametrize(("order", "first"), [("stars", max), ("wait", min)])
+def test_the_library_sorts_what_it_shows(order: str, first: Any) -> None:
+    world: Any = catalogue.world_for(some("train", 1, sites=("library",))[0])
+    for topic in world.topics:
+        page = world.view("/results", {"topic": topic, "sort": order}, world.initial())
+        best = first((book for book in world.books if book["topic"] == topic), key=lambda book: int(book[order]))
+        top = [item.label for item in page.lines[0].items]
+        assert top == [best["title"], f"by {best['author']}", f"{order} {best[order]}"]

@@ -60,10 +60,19 @@ async def play_all(suite: SiteSuite, browser: ChromiumPool, tasks: list[Task]) -
 @pytest.mark.browser
 @pytest.mark.slow
 @THEMES
-@pytest.mark.parametrize("split", ["heldout", "heldout_template", "typed"])
-async def test_the_scripted_solution_solves_every_template(theme: Theme, split: str, pictures: ImageStore) -> None:
-    sites = (*catalogue.DEFAULT_SITES, "gym") if split == "heldout" else ()
-    tasks = catalogue.tasks(SuiteConfig.model_validate({"split": split, "sites": sites, "count": 20 if sites else 4}))
+@pytest.mark.parametrize(
+    ("split", "sites", "count"),
+    [
+        ("heldout", (*catalogue.DEFAULT_SITES, "gym"), 20),
+        ("heldout", ("library",), 4),
+        ("heldout_template", (), 4),
+        ("typed", (), 4),
+    ],
+)
+async def test_the_scripted_solution_solves_every_template(
+    theme: Theme, split: str, sites: tuple[str, ...], count: int, pictures: ImageStore
+) -> None:
+    tasks = catalogue.tasks(SuiteConfig.model_validate({"split": split, "sites": sites, "count": count}))
     suite = SiteSuite(theme)
     async with suite.serving(), pool(theme, pictures) as browser:
         verdicts = await play_all(suite, browser, tasks)
@@ -85,12 +94,15 @@ async def test_the_same_actions_give_the_same_pixels(theme: Theme, pictures: Ima
 
 
 @pytest.mark.browser
-async def test_compact_labels_fit_their_cells_and_lie_where_the_grid_says(pictures: ImageStore) -> None:
+@pytest.mark.parametrize(("sites", "count"), [(catalogue.DEFAULT_SITES, 8), (("library",), 2)])
+async def test_compact_labels_fit_their_cells_and_lie_where_the_grid_says(
+    sites: tuple[str, ...], count: int, pictures: ImageStore
+) -> None:
     from rmsweb.web.compact import CELL
 
     suite = SiteSuite("compact")
     async with suite.serving(), pool("compact", pictures) as browser:
-        for task in catalogue.tasks(SuiteConfig(count=8, sites=("shop", "forum", "booking", "help"))):
+        for task in catalogue.tasks(SuiteConfig(count=count, sites=sites)):
             page = await suite.begin(task, task.id, browser.open)
             now = await page.observe()
             for element in now.elements or ():

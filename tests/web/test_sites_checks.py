@@ -125,6 +125,62 @@ def test_a_ticket_needs_both_fields_and_the_right_ones() -> None:
     assert after(world, "/ticket", topic="chess", priority=priority) is False
 
 
+def library_order(world: Any) -> dict[str, str]:
+    target = world.quest.target
+    return {"id": target["id"], "site": target["place"], "member": target["member"]}
+
+
+def test_an_order_of_another_book_to_another_place_or_for_another_member_is_wrong() -> None:
+    world = world_of("library.order")
+    right = library_order(world)
+    twins = [book["id"] for book in world.books if book["title"] == world.quest.target["title"]]
+    assert len(twins) == 2 and after(world, "/confirm", **right) is True
+    assert after(world, "/order", **right) is False, "not before it is confirmed"
+    others = {
+        "id": [book["id"] for book in world.books if book["id"] != right["id"]],
+        "site": [place for place in world.places if place != right["site"]],
+        "member": [str(number) for number in range(100) if str(number) != right["member"]],
+    }
+    for name, values in others.items():
+        for value in values:
+            assert after(world, "/confirm", **{**right, name: value}) is False, (name, value)
+
+
+@pytest.mark.parametrize("path", ["/order", "/confirm"])
+@pytest.mark.parametrize(
+    ("field", "given"), [("site", ""), ("site", "atlantis"), ("member", ""), ("member", "ann"), ("member", "123")]
+)
+def test_an_order_needs_both_fields(path: str, field: str, given: str) -> None:
+    walker = Walker(some("train", 1, sites=("library",), templates=("order",))[0])
+    right = library_order(walker.world)
+    walker.post(path, **{**right, field: given})
+    assert f"missing {field}" in [item.label for item in walker.page.items()]
+    kept = [item.value for item in walker.page.items() if item.name not in ("", field)]
+    assert kept == [right["member" if field == "site" else "site"]]
+    assert walker.state["orders"] == []
+
+
+def test_only_the_loan_with_least_time_is_right_and_it_gets_more_once() -> None:
+    world = world_of("library.extend")
+    for ident, time in world.loans.items():
+        assert after(world, "/extend", id=ident) is (time == min(world.loans.values()))
+    walker = Walker(some("train", 1, sites=("library",), templates=("extend",))[0])
+    for _ in range(2):
+        walker.post("/extend", id=world.quest.target["id"])
+    assert walker.verdict().success is True and "add time" not in [item.label for item in walker.page.items()]
+
+
+def test_a_removed_order_counts_as_nothing_else_done() -> None:
+    walker = Walker(some("train", 1, sites=("library",), templates=("order",))[0])
+    right = library_order(walker.world)
+    wrong = next(book for book in walker.world.books if book["id"] != right["id"])
+    walker.post("/confirm", **{**right, "id": wrong["id"]})
+    walker.post("/remove", at="0")
+    walker.go("/")
+    walker.solve()
+    assert walker.verdict().success is True
+
+
 def test_undoing_a_mistake_counts_as_nothing_else_done() -> None:
     task = some("train", 1, sites=("shop",), templates=("add",))[0]
     walker = Walker(task)

@@ -59,7 +59,9 @@ class Continuation:
 def continuation(trajectory: Trajectory, step: int, attempt: int, kind: str = "fix") -> Continuation:
     """The job of one try; `kind` and the place make its arm, so that ids never collide with rollouts."""
     before = (s.decision for s in trajectory.steps[:step])
-    prefix = tuple(d for d in before if d.action is not None and not isinstance(d.action, ENDING))
+    # Unreadable replies are kept: a model that reads its history sees a line for each.
+    kept = (d for d in before if (d.action is not None or d.fault is not None) and not isinstance(d.action, ENDING))
+    prefix = tuple(kept)
     return Continuation(trajectory, step, attempt, f"{kind}-{trajectory.attempt}-{step}", prefix, len(prefix))
 
 

@@ -1,7 +1,8 @@
 """Which sites and templates there are, and how a suite's tasks are drawn from them.
 
 Promises that splits have disjoint seeds, that any count is balanced over templates and sites, and that a task's id
-alone (`sites/shop.add/17`) names its world. The gym is in no default: `SuiteConfig.sites` has to name it.
+alone (`sites/shop.add/17`) names its world. Gym and library are in no default: `SuiteConfig.sites` has to
+name them.
 """
 
 from functools import lru_cache
@@ -13,11 +14,12 @@ from rmsweb.web.sites.booking import Bookings
 from rmsweb.web.sites.forum import Forum
 from rmsweb.web.sites.gym import Gym
 from rmsweb.web.sites.help import Help
+from rmsweb.web.sites.library import Library
 from rmsweb.web.sites.shop import Shop
 from rmsweb.web.sites.world import Template, World
 
 SUITE = "sites"
-SITES: dict[str, type[World]] = {site.site: site for site in (Shop, Forum, Bookings, Help, Gym)}
+SITES: dict[str, type[World]] = {site.site: site for site in (Shop, Forum, Bookings, Help, Gym, Library)}
 DEFAULT_SITES = ("shop", "forum", "booking", "help")
 MOST_STEPS = 12
 SEEDS = {

@@ -104,6 +104,17 @@ VOICES = {
         "Prices per class, in dollars.",
         ("Bring shoes with clean soles. You can leave a class until the evening before.",),
     ),
+    "library": Voice(
+        ("Elm Street Library", "Riverside Reads", "The Reading Room", "City Libraries"),
+        "Free to read, free to borrow.",
+        "Your loans",
+        "Time is what is left of a loan, in days. Every loan can be given more of it once.",
+        "Open all week. Members of any age are welcome.",
+        (
+            "Ordered books are kept for you at the desk of the house that you choose. Bring your member number.",
+            "The wait is in days. It gets shorter when others bring their books back early.",
+        ),
+    ),
 }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SiteSuite:
-    """Four small sites (and a fifth for the explorer's exam) in one of two themes."""
+    """Four small sites (and two more for the explorer's exams) in one of two themes."""
 
     name = catalogue.SUITE
 
