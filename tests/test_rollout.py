@@ -227,7 +227,7 @@ def test_replay_is_recorded_flagged_and_checked() -> None:
 
 def test_an_unreadable_reply_is_replayed_as_a_line_of_history() -> None:
     fault = ParseFault(kind="no_call", message="no call")
-    trajectory, page = play(Script(Answer(text="x")), prefix=[CLICK, Decision(raw="hm", fault=fault), CLICK])
+    trajectory, _ = play(Script(Answer(text="x")), prefix=[CLICK, Decision(raw="hm", fault=fault), CLICK])
     assert [s.decision.fault for s in trajectory.steps] == [None, fault, None, None]
     unread = trajectory.steps[1]
     assert unread.before == unread.after == trajectory.steps[0].after and unread.effect.error == "no call"
