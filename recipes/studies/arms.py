@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rmsweb.bench.metrics import result_of
-from rmsweb.bench.statistics import crossed_bootstrap
 from rmsweb.demo import plain_budget
 from rmsweb.pieces import Piece, run_pieces
 from rmsweb.progress import progress
 from rmsweb.records import Trajectory, Verdict
+from rmsweb.statistics import crossed_bootstrap
 from rmsweb.store import Run
 
 RECIPE = Path(__file__).with_suffix(".toml")

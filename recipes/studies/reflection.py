@@ -19,7 +19,8 @@ from rmsweb import stages
 from rmsweb.config import load
 from rmsweb.progress import progress
 from rmsweb.records import Trajectory, Verdict
-from rmsweb.reflect.yields import TaskFigures, bootstrap_mean, bootstrap_ratio, compare, per_task, wilson
+from rmsweb.reflect.yields import TaskFigures, compare, per_task
+from rmsweb.statistics import mean_interval, ratio_interval, wilson
 from rmsweb.store import Run
 
 RECIPE = Path(__file__).with_suffix(".toml")
@@ -116,10 +117,10 @@ def _arm(figures: Mapping[str, TaskFigures], summaries: Sequence[Mapping[str, An
         "retry_success": round(second / len(missed), 4) if missed else None,
         "retry_interval": wilson(second, len(missed)),
         "steps_of_kept": round(sum(steps) / len(steps), 3) if steps else None,
-        "steps_interval": bootstrap_mean(steps),
+        "steps_interval": mean_interval(steps),
         "browser_steps": int(sum(costs)),
         "browser_steps_per_success": round(sum(costs) / len(solved), 3) if solved else None,
-        "cost_interval": bootstrap_ratio(costs, wins),
+        "cost_interval": ratio_interval(costs, wins),
         "leaks": sum(s["leaks"] for s in summaries),
         "advised_thoughts": thoughts,
         "by_seed": [s["yield_at"][:ATTEMPTS] for s in summaries],

@@ -6,7 +6,8 @@ from small_stall import observation, step, task, trajectory
 from rmsweb.actions import Wait
 from rmsweb.config import CollectConfig
 from rmsweb.records import Trajectory, Verdict
-from rmsweb.reflect.yields import bootstrap_mean, bootstrap_ratio, kept, paired_difference, summary, wilson
+from rmsweb.reflect.yields import kept, paired_difference, summary
+from rmsweb.statistics import mean_interval, ratio_interval, wilson
 
 NOW = observation()
 
@@ -64,10 +65,10 @@ def test_nothing_collected() -> None:
 
 def test_intervals() -> None:
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3) and wilson(0, 0) == (0.0, 1.0)
-    interval = bootstrap_mean([0, 1] * 50)
+    interval = mean_interval([0, 1] * 50)
     assert interval is not None and 0.39 < interval.low < 0.42 and 0.58 < interval.high < 0.61
-    assert bootstrap_mean([1.0]) is None
-    ratio = bootstrap_ratio([4, 4, 4, 4], [1, 1, 1, 1])
-    assert ratio == (4.0, 4.0) and bootstrap_ratio([1, 1], [0, 0]) is None
+    assert mean_interval([1.0]) is None
+    ratio = ratio_interval([4, 4, 4, 4], [1, 1, 1, 1])
+    assert ratio == (4.0, 4.0) and ratio_interval([1, 1], [0, 0]) is None
     difference = paired_difference([0, 0, 1, 1], [1, 0, 1, 1])
     assert difference["mean"] == 0.25 and difference["n"] == 4

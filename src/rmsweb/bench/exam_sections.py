@@ -8,8 +8,8 @@ from rmsweb.bench.examples import exam_examples
 from rmsweb.bench.layout import Cell, Chart, Section, Stage, Table
 from rmsweb.bench.metrics import Result, result_of
 from rmsweb.bench.scores import arm_of, exam_numbers, exam_of, gather, models_of, results_of
-from rmsweb.bench.statistics import wilson
 from rmsweb.bench.wording import between, named_pair, number, percent, signed, signed_interval, verdict
+from rmsweb.statistics import wilson
 
 TITLES = {
     "heldout": "Exam: held-out seeds",

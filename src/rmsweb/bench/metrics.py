@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmsweb.bench.statistics import Interval, Paired, mean_interval, paired_bootstrap, wilson
 from rmsweb.records import INFRA_STOPS, Outcome, Score, Stop, Task, Trajectory, Verdict
+from rmsweb.statistics import Interval, Paired, mean_interval, paired_bootstrap, wilson
 
 
 @dataclass(slots=True, frozen=True)

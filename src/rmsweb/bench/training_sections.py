@@ -7,9 +7,9 @@ from rmsweb.bench import metrics, plots
 from rmsweb.bench.examples import retry_example
 from rmsweb.bench.layout import Chart, Section, Stage, Table
 from rmsweb.bench.metrics import YieldPoint
-from rmsweb.bench.statistics import paired_bootstrap
 from rmsweb.bench.wording import between, number, percent, signed, signed_interval
 from rmsweb.records import Group, Reflection
+from rmsweb.statistics import paired_bootstrap
 
 BINS = 32
 """Most points of a curve over training: steps are averaged in bins beyond that."""

@@ -8,55 +8,16 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rmsweb.config import CollectConfig
 from rmsweb.judge import outcome
 from rmsweb.records import Reflection, Task, Trajectory, Verdict
 from rmsweb.reflect.leaks import find_leaks
-
-RESAMPLES = 2000
-
-
-class Interval(NamedTuple):
-    """95 %."""
-
-    low: float
-    high: float
+from rmsweb.statistics import Interval, mean_interval, ratio_interval, wilson
 
 
-def wilson(successes: int, n: int) -> Interval:
-    """Wilson score interval of a share; (0, 1) without data."""
-    if n == 0:
-        return Interval(0.0, 1.0)
-    from scipy.stats import binomtest
-
-    found = binomtest(successes, n).proportion_ci(method="wilson")
-    return Interval(round(float(found.low), 4), round(float(found.high), 4))
-
-
-def bootstrap_mean(values: Sequence[float], seed: int = 0) -> Interval | None:
-    """Percentile bootstrap of a mean; None with fewer than two values."""
-    if len(values) < 2:
-        return None
-    draw = np.random.default_rng(seed)
-    array = np.asarray(values, dtype=float)
-    means = array[draw.integers(0, len(array), (RESAMPLES, len(array)))].mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return Interval(round(float(low), 4), round(float(high), 4))
-
-
-def bootstrap_ratio(above: Sequence[float], below: Sequence[float], seed: int = 0) -> Interval | None:
-    """Percentile bootstrap of sum(above) / sum(below) over pairs; None where the denominator can be zero throughout."""
-    if len(above) < 2 or sum(below) == 0:
-        return None
-    draw = np.random.default_rng(seed)
-    a, b = np.asarray(above, dtype=float), np.asarray(below, dtype=float)
-    rows = draw.integers(0, len(a), (RESAMPLES, len(a)))
-    tops, bottoms = a[rows].sum(axis=1), b[rows].sum(axis=1)
-    ratios = tops[bottoms > 0] / bottoms[bottoms > 0]
-    low, high = np.quantile(ratios, (0.025, 0.975))
-    return Interval(round(float(low), 4), round(float(high), 4))
+def rounded(interval: Interval | None) -> Interval | None:
+    """The interval as it stands in a summary: four digits."""
+    return None if interval is None else Interval(round(interval.low, 4), round(interval.high, 4))
 
 
 def kept(attempts: Iterable[Trajectory], verdicts: Mapping[str, Verdict]) -> Trajectory | None:
@@ -103,15 +64,15 @@ def summary(
         "browser_steps": sum(costs),
         "kept": len(best),
         "yield_at": yields,
-        "yield_interval": [wilson(count, n) for count in counts],
+        "yield_interval": [rounded(wilson(count, n)) for count in counts],
         "marginal_yield": [round(b - a, 4) for a, b in zip([0.0, *yields[:-1]], yields, strict=True)],
         "retry_success": _retry_success(attempts, verdicts, config.retries),
         "steps_of_kept": mean_steps,
-        "steps_of_kept_interval": bootstrap_mean(steps_of_kept),
+        "steps_of_kept_interval": rounded(mean_interval(steps_of_kept)),
         "steps_of_kept_by_attempt": _steps_by_attempt(best),
         "inefficient_kept": sum(steps > config.step_budget for steps in steps_of_kept),
         "browser_steps_per_success": cost,
-        "browser_steps_per_success_interval": bootstrap_ratio(costs, wins),
+        "browser_steps_per_success_interval": rounded(ratio_interval(costs, wins)),
         "marginal_cost": _marginal_cost(attempts, counts),
         "tokens_per_kept": _tokens_per_kept(trajectories, len(best)),
         "seconds_per_kept": round(sum(t.wall_s for t in trajectories) / len(best), 3) if best else None,
@@ -141,7 +102,7 @@ def _retry_success(
         ]
         won = sum(_first_success(tries, verdicts) == number for tries in met)
         rows.append({"retry": number, "n": len(met), "success": round(won / len(met), 4) if met else None,
-                     "interval": wilson(won, len(met))})  # fmt: skip
+                     "interval": rounded(wilson(won, len(met)))})  # fmt: skip
     return rows
 
 
@@ -207,7 +168,7 @@ def paired_difference(one: Sequence[float], other: Sequence[float], seed: int = 
     """Mean of `other - one` over pairs, with a bootstrap interval."""
     differences = [b - a for a, b in zip(one, other, strict=True)]
     mean = sum(differences) / len(differences) if differences else 0.0
-    return {"mean": round(mean, 4), "interval": bootstrap_mean(differences, seed), "n": len(differences)}
+    return {"mean": round(mean, 4), "interval": rounded(mean_interval(differences, seed=seed)), "n": len(differences)}
 
 
 class TaskFigures(NamedTuple):

@@ -114,7 +114,7 @@ class Library(World):
             case "/rules":
                 page.title = "rules"
                 page.line("heading", text("rules", 3))
-                page.line("facts", text(f"time {MORE_TIME}", 3), text("late", 2), text("$2", 2))
+                page.line("facts", text(f"time {MORE_TIME}", 3), text("late 2", 3))
             case "/item" | "/copies" | "/order" | "/confirm":
                 return self._book(page, path, query)
             case "/loan" | "/extend":
@@ -127,7 +127,7 @@ class Library(World):
         form = page.search("/results")
         page.line("form", Item("input", "search", 5, form=form, name="q"), Item("button", "go", 2, form=form))
         for start in range(0, len(self.topics), 3):
-            page.line("tiles", *(link(topic, 3, "/results", topic=topic) for topic in self.topics[start : start + 3]))
+            page.line("tiles", *(link(topic, 2, "/results", topic=topic) for topic in self.topics[start : start + 3]))
         page.line("heading", text("new", 2))
         for book in self.new:
             page.line("row", link(book["title"], 4, "/item", id=book["id"]), text(f"by {book['author']}", 2))
@@ -183,7 +183,7 @@ class Library(World):
                 page.line("form", Item("input", "member", 4, form=form, name="member", value=member))
                 page.line("form", Item("button", "continue", 3, form=form))
                 if query.get("note") in ("site", "member"):
-                    page.line("notice", text(f"missing {query['note']}", 4))
+                    page.line("notice", text(f"missing {query['note']}", 5))
             case "/confirm":
                 page.line("facts", text(f"at {place}", 3), text(f"member {member}", 4))
                 confirm = page.button("confirm", 3, "/confirm", id=ident, site=place, member=member)

@@ -1,8 +1,9 @@
 """Intervals and paired tests for success rates. Pure: numbers in, numbers out; randomness from a given seed only.
 
-Owns the four computations that every claim of the project rests on: Wilson's interval for a rate, the paired
+Owns the computations that every claim of the project rests on: Wilson's interval for a rate, the paired
 bootstrap for a difference on the same tasks (runs fixed, nested in tasks, or crossed with tasks), McNemar's exact
-test, and the bootstrap of a mean. It knows no record and no file. Nothing here corrects for many comparisons.
+test, and the bootstrap of a mean and of a ratio. It knows no record and no file.
+Nothing here corrects for many comparisons.
 """
 
 from __future__ import annotations
@@ -140,6 +141,23 @@ def mean_interval(values: Sequence[float], *, resamples: int = 2000, seed: int =
     data = np.asarray(values, dtype=float)
     drawn = np.random.default_rng(seed).integers(0, len(data), (resamples, len(data)))
     return _percentiles(data[drawn].mean(axis=1))
+
+
+def ratio_interval(
+    above: Sequence[float], below: Sequence[float], *, resamples: int = 2000, seed: int = 0
+) -> Interval | None:
+    """Percentile bootstrap interval of sum(above) / sum(below) over pairs; None where there is nothing to divide by.
+
+    Draws in which the denominator is zero are left out.
+    """
+    import numpy as np
+
+    if len(above) < 2 or sum(below) == 0:
+        return None
+    a, b = np.asarray(above, dtype=float), np.asarray(below, dtype=float)
+    drawn = np.random.default_rng(seed).integers(0, len(a), (resamples, len(a)))
+    tops, bottoms = a[drawn].sum(axis=1), b[drawn].sum(axis=1)
+    return _percentiles(tops[bottoms > 0] / bottoms[bottoms > 0])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmsweb.bench.statistics import crossed_bootstrap, mcnemar, mean_interval, paired_bootstrap, wilson
+from rmsweb.statistics import crossed_bootstrap, mcnemar, mean_interval, paired_bootstrap, wilson
 
 
 def test_wilson_gives_published_values() -> None:
