@@ -2,11 +2,12 @@
 
     .venv/bin/python recipes/studies/reflection.py -o runs/studies/reflection --write docs/studies/reflection.md
 
-Fresh train worlds (seeds from 60000 on; the explorer and its rules were tuned on 50000..59999 and frozen), several
-seeds, each with tasks of its own. First the reflecting arm, then the plain one with as many browser steps as that one
-spent: the same first attempts, the same temperature, and further resampling (up to `PLAIN_RETRIES`) while steps are
-left. Then the same on the gym, a site that the explorer was never tuned on. Resumable: the same command goes on; every
-number is read from the runs.
+Fresh train worlds (seeds from 60000 on; the explorer and its rules were tuned on 50000..50299 and frozen at commit
+779adfc), several seeds, each with tasks of its own. First the reflecting arm, then the plain one with as many browser
+steps as that one spent: the same first attempts, the same temperature, and further resampling (up to `PLAIN_RETRIES`)
+while steps are left. Then the same on two sites that the explorer was never tuned on. The gym is as old as the explorer;
+the library was built after the freeze by an author who had not seen the explorer, with the same closed list of words.
+Resumable: the same command goes on; every number is read from the runs.
 """
 
 import argparse
@@ -25,7 +26,12 @@ from rmsweb.store import Run
 
 RECIPE = Path(__file__).with_suffix(".toml")
 FIRST_SEED = 60_000
-TEMPLATES = {"sites": 16, "gym": 4}
+TEMPLATES = {"sites": 16, "gym": 4, "library": 4}
+WHERE = {
+    "sites": "four sites",
+    "gym": "gym (never tuned on)",
+    "library": "library (built after the explorer was frozen, by an author who had not seen it)",
+}
 PLAIN_RETRIES = 6
 ATTEMPTS = 3
 
@@ -58,7 +64,7 @@ def collect_both(out: Path, name: str, seed: int, worlds: int, sets: Sequence[st
     count = worlds * TEMPLATES[name]
     common = [
         f"seed={seed}", f"suite.count={count}", f"suite.offset={FIRST_SEED * TEMPLATES[name] + seed * count}",
-        *(['suite.sites=["gym"]'] if name == "gym" else []), *sets,
+        *([f'suite.sites=["{name}"]'] if name != "sites" else []), *sets,
     ]  # fmt: skip
     folders = {arm: out / f"{name}-{arm}-{seed}" for arm in ("reflect", "plain")}
     reflect = _collect(folders["reflect"], [*common, "collect.arm=reflect"])
@@ -142,8 +148,7 @@ def table(results: Mapping[str, Any], options: argparse.Namespace) -> str:
         "```",
     ]
     for name, result in results.items():
-        where = "four sites" if name == "sites" else "gym (never tuned on)"
-        lines += ["", f"## {where}: {result['reflect']['tasks']} fresh tasks, {result['seeds']} seeds", ""]
+        lines += ["", f"## {WHERE[name]}: {result['reflect']['tasks']} fresh tasks, {result['seeds']} seeds", ""]
         lines += _arms_table(result)
         lines += ["", "Difference reflect - plain, paired over tasks:", ""]
         lines += _difference_table(result["reflect_minus_plain"])
