@@ -5,7 +5,7 @@
 Fresh train worlds (seeds from 60000 on; the explorer and its rules were tuned on 50000..50299 and frozen at commit
 779adfc), several seeds, each with tasks of its own. First the reflecting arm, then the plain one with as many browser
 steps as that one spent: the same first attempts, the same temperature, and further resampling (up to `PLAIN_RETRIES`)
-while steps are left. Then the same on two sites that the explorer was never tuned on. The gym is as old as the explorer;
+while steps are left. Then the same on two sites that the explorer was never tuned on. The gym is as old as it;
 the library was built after the freeze by an author who had not seen the explorer, with the same closed list of words.
 Resumable: the same command goes on; every number is read from the runs.
 """
