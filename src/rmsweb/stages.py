@@ -166,10 +166,10 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
         if (done := _finished(run)) is not None:
             return done
         siblings: list[stage.Judged] = []
-        _with_pictures(run, [given[name] for name in ("collect", "rollouts") if name in given])
         if "rollouts" in given:
             take_rollouts(run, Run.read_only(given["rollouts"]))
         if "collect" in given:
+            _with_pictures(run, [given["collect"]])
             siblings = [stage.Judged(*pair) for pair in judged(Run.read_only(given["collect"]))]
         suite = parts.build_suite(config.suite, config)
         policy = parts.named_model(source, config, config.mine.temperature)

@@ -1,5 +1,6 @@
 """The whole stage in the shop of conftest.py: what is drawn, that references are verified, resume, the control arms."""
 
+import hashlib
 import random
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ from rmsweb.store import Run
 
 class PngImages(dict[str, bytes]):
     """The fake pages' pictures are no PNG: kept in memory in place of the run's folder."""
+
+    def put(self, png: bytes) -> str:
+        sha = hashlib.sha256(png).hexdigest()
+        self[sha] = png
+        return sha
 
 
 async def mine(
@@ -36,7 +42,9 @@ async def mine(
     parts = Parts(weak, teacher, suite, shop.Browser(run.images), suite.judge)
     try:
         if take is not None:
-            take_rollouts(run, Run.read_only(take))
+            source = Run.read_only(take[0])
+            source.images = take[1]
+            take_rollouts(run, source)
         summary = await stage.run(config, run, parts, siblings=siblings, test_tasks=test)
     finally:
         run.close()
@@ -105,14 +113,19 @@ async def test_rollouts_taken_over_are_not_played_again(shop: Any, tmp_path: Pat
     others.write_text("two")
     teacher, inputs = shop.Chooser("teacher", shop.GOOD), {"sft": weights}
     alone, _, _ = await mine(shop, tmp_path / "u", teacher=teacher, inputs=inputs, sampling="uniform", states=12)
-    await mine(shop, tmp_path / "m", teacher=teacher, inputs=inputs)
-    taken, weak, _ = await mine(
-        shop, tmp_path / "t", teacher=teacher, inputs=inputs, take=tmp_path / "m", sampling="uniform", states=12
+    _, _, parts = await mine(shop, tmp_path / "m", teacher=teacher, inputs=inputs)
+    take = (tmp_path / "m", parts.browser.images)
+    taken, weak, there = await mine(
+        shop, tmp_path / "t", teacher=teacher, inputs=inputs, take=take, sampling="uniform", states=12
     )
     assert weak.calls == 0 and taken == alone
+    drawn = states(tmp_path / "t")
+    assert all(state.now.image in there.browser.images for state in drawn)
+    fewer, weak, there = await mine(shop, tmp_path / "f", teacher=teacher, inputs=inputs, take=take, states=8)
+    assert weak.calls == there.browser.opened == 0 and fewer["states"] == 8, "the teacher is not asked again either"
     for changed, word in (({"inputs": {"sft": others}}, "another policy"), ({"temperature": 0.1}, "settings")):
         with pytest.raises(ConfigError, match=word):
-            await mine(shop, tmp_path / word, take=tmp_path / "m", **{"inputs": inputs, **changed})
+            await mine(shop, tmp_path / word, take=take, **{"inputs": inputs, **changed})
 
 
 async def test_resume_after_a_cut_at_any_byte(shop: Any, tmp_path: Path) -> None:

@@ -45,9 +45,12 @@ class Parts:
 
 
 SAME: Mapping[str, tuple[str, ...]] = {
-    "seed": (), "profile": (), "episode": (), "suite": (), "mine": ("temperature", "samples", "first_error"),
+    "seed": (), "profile": (), "episode": (), "suite": (), "judge": (), "policy": (), "collect": (),
+    "mine": ("temperature", "samples", "probe_states", "first_error"),
 }  # fmt: skip
 """What has to be equal where rollouts are taken over: whole sections, or the named settings of one."""
+ASKED = ("sampling", "detectors", "fix_tries", "fix_attempts", "fix_steps")
+"""Settings by which the teacher's tries follow from the rollouts."""
 
 
 @dataclass(slots=True)
@@ -167,9 +170,10 @@ class Played:
 
 
 def take_rollouts(run: Run, source: Run) -> None:
-    """Takes over rollouts and probes of another mining run, as if this one had made them: for a second draw from them.
+    """Takes over the rollouts and probes of another mining run, as if this one had made them: for a second draw.
 
-    Raises ConfigError when that run mined another policy, or the same in another way.
+    Where both ask the teacher alike, its tries and their advice too. Raises ConfigError when that run mined another
+    policy, or the same in another way.
     """
     theirs, ours = source.manifest, run.manifest
     where = f"--from rollouts={source.path}"
@@ -179,13 +183,26 @@ def take_rollouts(run: Run, source: Run) -> None:
         one, other = (m["config"][section] for m in (theirs, ours))
         if any((one[key] != other[key] for key in keys) if keys else [one != other]):
             raise ConfigError(f"{where}: its settings under {section!r} are others; mine without it")
-    verdicts = {verdict.trajectory_id: verdict for verdict in source.read("verdict", Verdict)}
+    alike = all(theirs["config"]["mine"][key] == ours["config"]["mine"][key] for key in ASKED)
     have = {trajectory.id for trajectory in run.read("trajectory", Trajectory)}
-    for one in source.read("trajectory", Trajectory):
-        if one.id not in have and one.id == trajectory_id(one.task, one.attempt):
-            run.append("trajectory", one)
-            if one.id in verdicts:
-                run.append("verdict", verdicts[one.id])
+    judged = {verdict.trajectory_id for verdict in run.read("verdict", Verdict)}
+    taken = set[str]()
+    for trajectory in source.read("trajectory", Trajectory):
+        if not alike and trajectory.id != trajectory_id(trajectory.task, trajectory.attempt):
+            continue
+        taken.add(trajectory.id)
+        for sha in {image for step in trajectory.steps for image in (step.before.image, step.after.image)}:
+            if sha not in run.images:
+                run.images.put(source.images[sha])  # the next stage reads this run's pictures alone
+        if trajectory.id not in have:
+            run.append("trajectory", trajectory)
+    for verdict in {v.trajectory_id: v for v in source.read("verdict", Verdict)}.values():
+        if verdict.trajectory_id in taken - judged:
+            run.append("verdict", verdict)
+    noted = {reflection.trajectory_id for reflection in run.read("reflection", Reflection)}
+    for reflection in source.read("reflection", Reflection):
+        if reflection.trajectory_id in taken - noted:
+            run.append("reflection", reflection)
     probed = {probe.id for probe in run.read("probe", Probe)}
     for probe in source.read("probe", Probe):
         if probe.id not in probed:
