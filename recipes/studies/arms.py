@@ -79,7 +79,7 @@ def plan(seed: int) -> dict[str, list[Piece]]:
         return replace(made, sets=lambda out: (*made.sets(out), *sets(out / home)))
 
     drawn = ("sft", "collect", "rollouts=mine")
-    beyond = f"suite.offset={seed * TASKS_A_SEED + _count('suite')}"
+    beyond = (f"suite.offset={seed * TASKS_A_SEED + _count('suite')}", f"suite.count={_count('mine')}")
     return {
         "main": [
             piece("collect", "collect", (), (), "collect.arm=reflect"),
@@ -105,7 +105,7 @@ def plan(seed: int) -> dict[str, list[Piece]]:
             exam("eval-plain", FURTHER["plain"]),
         ],
         "data": [
-            later(piece("collect-more", "collect", (), ("mine",), beyond, f"suite.count={_count('mine')}"), mining_budget),
+            later(piece("collect-more", "collect", (), ("mine",), *beyond), mining_budget),
             piece("samples-more", "samples", ("collect", "collect-more"), ("collect-more",)),
             piece("sft_more", "sft", ("samples=samples-more", "start=sft"), ("samples-more",)),
             exam("eval-data", FURTHER["data"]),
@@ -143,52 +143,60 @@ def outcomes(out: Path, groups: Sequence[str]) -> Outcomes:
 
 
 def table(found: Mapping[int, Outcomes], out: Path, command: str) -> str:
-    """The page: budgets, success of every arm, paired differences, the state RL started from."""
+    """The page: budgets, success of every arm, paired differences, the level that RL started from."""
     tasks = sorted(next(iter(found.values()))["sft"])
-    lines = ["# Study: step-level RL on mined states against its controls", ""]
-    lines += [
-        "Written by `recipes/studies/arms.py`; every number is measured in real Chromium. What each arm is stands"
+    lines = [
+        "# Study: step-level RL on mined states against its controls",
+        "",
+        "Written by `recipes/studies/arms.py`; every number is measured in real Chromium. What each arm is stands at the",
+        "head of that script. Greedy success; steps include the final answer.",
+        "",
+        *("```", command, "```", ""),
+        f"{len(found)} seeds, {len(tasks)} held-out tasks each, the same for all.",
+        "",
+        "| arm | seeds | success of each | mean | steps on solved | infra | updates | replies | new states |",
+        "|" + "---|" * 9,
+        *_arms(found, out),
+        "",
+        "Updates, sampled replies and new states are those of the first seed. Common steps below: mean steps of the",
+        "episodes in which both solved the task (how many in brackets). Nothing is corrected for the number of pairs.",
+        "",
+        "| pair | n | difference | 95 %, seeds and tasks redrawn | 95 %, t over seeds | each seed | common steps |",
+        "|" + "---|" * 7,
     ]
-    lines += ["at the head of that script. Greedy success, steps with the final answer.", "", "```", command, "```", ""]
-    lines += [f"{len(found)} seeds, {len(tasks)} held-out tasks each, the same for all.", ""]
-    lines += ["| arm | seeds | success of each | mean | steps on solved | infra | updates | replies | new states |"]
-    lines += ["|" + "---|" * 9]
-    for arm in (*MAIN, *(arm for arms in FURTHER.values() for arm in arms)):
-        seeds = {seed: arms[arm] for seed, arms in found.items() if arm in arms}
-        if seeds:
-            rates = [sum(solved for solved, _, _ in tasks.values()) / len(tasks) for tasks in seeds.values()]
-            steps = [steps for tasks in seeds.values() for solved, steps, _ in tasks.values() if solved]
-            broken = sum(infra for tasks in seeds.values() for _, _, infra in tasks.values())
-            each = " ".join(f"{rate:.3f}" for rate in rates)
-            spent = summary(out / f"seed-{min(seeds)}" / arm)
-            row = (arm, len(seeds), each, f"{mean(rates):.3f}", f"{mean(steps or [0]):.2f}", broken, spent["updates"])
-            lines.append("| " + " | ".join(map(str, (*row, spent.get("replies", 0), spent.get("states", 0)))) + " |")
-    lines += ["", "Updates, sampled replies and new states are those of the first seed.", ""]
-    lines += [
-        "| pair | n | difference | 95 %, seeds and tasks redrawn | 95 %, t over seeds | each seed | common steps |"
-    ]
-    lines += ["|" + "---|" * 7]
     for a, b in PAIRS:
         both = [(arms[a], arms[b]) for arms in found.values() if a in arms and b in arms]
         if both:
             lines.append(f"| {a} - {b} | {len(both)} | {_difference(both, tasks)} | {_common(both)} |")
-    lines += [
-        "",
-        "Nothing is corrected for the number of pairs. Common steps: mean steps where both solved the task",
-        "",
-    ]
     return "\n".join([*lines, *_starts(found, out)]) + "\n"
+
+
+def _arms(found: Mapping[int, Outcomes], out: Path) -> list[str]:
+    lines = []
+    for arm in (*MAIN, *(arm for arms in FURTHER.values() for arm in arms)):
+        seeds = {seed: arms[arm] for seed, arms in found.items() if arm in arms}
+        if not seeds:
+            continue
+        rates = [mean(float(solved) for solved, _, _ in tasks.values()) for tasks in seeds.values()]
+        steps = [steps for tasks in seeds.values() for solved, steps, _ in tasks.values() if solved]
+        broken = sum(infra for tasks in seeds.values() for _, _, infra in tasks.values())
+        each = " ".join(f"{rate:.3f}" for rate in rates)
+        spent = summary(out / f"seed-{min(seeds)}" / arm)
+        row = (arm, len(seeds), each, f"{mean(rates):.3f}", f"{mean(steps or [0]):.2f}", broken, spent["updates"])
+        lines.append("| " + " | ".join(map(str, (*row, spent.get("replies", 0), spent.get("states", 0)))) + " |")
+    return lines
 
 
 def _starts(found: Mapping[int, Outcomes], out: Path) -> list[str]:
     """Where RL started and where it ended, on states that it was not trained on."""
     lines = [
-        "(pairs of episodes in brackets).",
         "",
-        "Right replies at temperature 1 (groups without one) on the states ",
+        "Right replies at temperature 1 (in brackets: groups without one) on the states set apart from training. RL should",
+        "start from .60 (.20 at most).",
+        "",
+        "| seed | states | before | ce_references | grpo | salvage_ds |",
+        "|---|---|---|---|---|---|",
     ]
-    lines[-1] += "set apart from training. RL should start from .60 (.20 at most):"
-    lines += ["", "| seed | states | before | ce_references | grpo | salvage_ds |", "|---|---|---|---|---|---|"]
     for seed in found:
         levels = [summary(out / f"seed-{seed}" / arm)["dev"] for arm in MAIN[2:]]
         shown = [levels[0]["before"], *(level["after"] for level in levels)]
