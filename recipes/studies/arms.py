@@ -148,8 +148,8 @@ def table(found: Mapping[int, Outcomes], out: Path, command: str) -> str:
     lines = [
         "# Study: step-level RL on mined states against its controls",
         "",
-        "Written by `recipes/studies/arms.py`; every number is measured in real Chromium. What each arm is stands at the",
-        "head of that script. Greedy success; steps include the final answer.",
+        "Written by `recipes/studies/arms.py`; every number is measured in real Chromium. What each arm is stands at",
+        "the head of that script. Greedy success; steps include the final answer.",
         "",
         *("```", command, "```", ""),
         f"{len(found)} seeds, {len(tasks)} held-out tasks each, the same for all.",
@@ -191,8 +191,8 @@ def _starts(found: Mapping[int, Outcomes], out: Path) -> list[str]:
     """Where RL started and where it ended, on states that it was not trained on."""
     lines = [
         "",
-        "Right replies at temperature 1 (in brackets: groups without one) on the states set apart from training. RL should",
-        "start from .60 (.20 at most).",
+        "Right replies at temperature 1 (in brackets: groups without one) on states set apart from training. RL",
+        "should start from .60 (.20 at most).",
         "",
         "| seed | states | before | ce_references | grpo | salvage_ds |",
         "|---|---|---|---|---|---|",
