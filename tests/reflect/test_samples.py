@@ -83,22 +83,32 @@ def test_guidance_is_stripped_and_leaks_are_handled() -> None:
         assert sample.decision.raw == "" and sample.source == done.id
 
 
+def said(steps: list[Step], at: int, **update: str) -> list[Step]:
+    decision = steps[at].decision.model_copy(update=update)
+    return [*steps[:at], steps[at].model_copy(update={"decision": decision}), *steps[at + 1 :]]
+
+
 def test_leaks_in_the_action_line_and_in_memory_cost_the_sample() -> None:
     advice = "the right kite is the green one on page two"
-    named = walk(A, B, C)
-    named[1] = named[1].model_copy(
-        update={"decision": named[1].decision.model_copy(update={"intent": "the green one on page two"})}
-    )
-    tally = Tally()
+    named, tally = said(walk(A, B, C), 1, intent="click it, as advised"), Tally()
     made = samples_of(trajectory("order kite", *named, advice=advice), SamplesConfig(), tally)
     assert [s.id[-1] for s in made] == ["0", "2"] and tally.counts["action_leaks"] == 1
-    assert made[1].history[1].decision.intent == "" and "green one" not in made[1].model_dump_json()
+    assert [h.decision.intent for h in made[1].history] == ["go0", ""]
     assert len(samples_of(trajectory("order kite", *named, advice=advice), SamplesConfig(leaks="keep"))) == 3
+    assert len(samples_of(trajectory("order kite", *named), SamplesConfig())) == 3, "nobody advised"
+    followed = said(walk(A, B, C), 1, intent="click the green one on page two")
+    assert len(samples_of(trajectory("order kite", *followed, advice=advice), SamplesConfig())) == 3
     noted = [step(0, A, Memorize(fact="it is the green one on page two"), A, "note"), *walk(A, B)]
     noted = [s.model_copy(update={"index": i}) for i, s in enumerate(noted)]
     made = samples_of(trajectory("order kite", *noted, advice=advice), SamplesConfig(skip_noops=False))
     assert made and "green one" not in "".join(s.model_dump_json() for s in made)
     assert [h.index for h in made[-1].history] == list(range(len(made[-1].history)))
+
+
+def test_a_leaking_thought_leaves_the_action_line_in_the_history() -> None:
+    told = trajectory("order kite", *walk(A, B, C, thoughts=("As advised, I go on.",)), advice="go on to the list")
+    made = samples_of(told, SamplesConfig())
+    assert [(h.decision.thought, h.decision.intent) for h in made[-1].history] == [("", "go0"), ("", "go1")]
 
 
 def test_tagged_replayed_and_unreadable_steps_are_left_out() -> None:

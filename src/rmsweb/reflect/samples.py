@@ -8,13 +8,13 @@ Promises that no sample carries a reflection and that every picture a sample nee
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmsweb.actions import Memorize
 from rmsweb.config import Config, SamplesConfig
 from rmsweb.errors import DataError
 from rmsweb.records import Decision, Observation, Step, Stop, TrainSample, Trajectory, Verdict
-from rmsweb.reflect.leaks import find_leaks, rewrite
+from rmsweb.reflect.leaks import Leak, find_leaks, rewrite
 from rmsweb.reflect.yields import by_task, kept, public_texts
 from rmsweb.rollout import replayed
 from rmsweb.store import Run
@@ -80,11 +80,13 @@ def samples_of(trajectory: Trajectory, config: SamplesConfig, tally: Tally | Non
     cleaned: list[Step] = []
     samples = []
     for position, step in enumerate(steps):
-        decision = _without_guidance(step.decision, trajectory, step.index, config, tally)
-        if decision is None and _fact_leaks(step.decision, trajectory, step.index):
+        leaks = _leaks(step.decision, trajectory, step.index)
+        decision = _without_guidance(step.decision, leaks, trajectory, step.index, config, tally)
+        if decision is None and leaks.fact:
             continue  # a fact that came from the guidance would stand in the memory of every later step
-        # The history of a sample holds what was done; a leaking thought must not come back through it.
-        public = decision or step.decision.model_copy(update={"thought": "", "intent": "", "raw": ""})
+        # The history of a sample holds what was done; what leaks must not come back through it.
+        gone = {"raw": "", **({"thought": ""} if leaks.thought else {}), **({"intent": ""} if leaks.line else {})}
+        public = decision or step.decision.model_copy(update=gone)
         now = _after(cleaned[-1] if cleaned else None, steps[position - 1] if position else None, step)
         cleaned.append(step.model_copy(update={"index": len(cleaned), "decision": public, "before": now}))
         idle = states[step.index] == states[step.index + 1] and position < len(steps) - 1
@@ -147,40 +149,49 @@ def _after(cleaned: Step | None, previous: Step | None, step: Step) -> Observati
     return step.before.model_copy(update={"messages": cleaned.after.messages if cleaned else ()})
 
 
+class _Leaks(NamedTuple):
+    """Where a reply gives the guidance away."""
+
+    thought: list[Leak]
+    line: bool
+    """Its `Action:` line, by a phrase: that it names what the plan named, too, is what following a plan looks like."""
+    fact: bool
+    """A memorized fact, by a phrase or by words that only the guidance said."""
+
+
+def _leaks(decision: Decision, trajectory: Trajectory, index: int) -> _Leaks:
+    advice, public = trajectory.advice, public_texts(trajectory, index)
+    thought = find_leaks(decision.thought, advice, public) if decision.thought else []
+    if not advice:
+        return _Leaks(thought, False, False)
+    shown = "\n".join(public).casefold()
+    fact = decision.action.fact if isinstance(decision.action, Memorize) else ""
+    line, noted = (
+        [leak for leak in find_leaks(text, advice, public) if leak.text.casefold() not in shown]
+        for text in (decision.intent, fact)
+    )
+    return _Leaks(thought, any(leak.kind == "phrase" for leak in line), bool(noted))
+
+
 def _without_guidance(
-    decision: Decision, trajectory: Trajectory, index: int, config: SamplesConfig, tally: Tally
+    decision: Decision, leaks: _Leaks, trajectory: Trajectory, index: int, config: SamplesConfig, tally: Tally
 ) -> Decision | None:
     """The decision as an unadvised policy may say it, without `raw` and token ids; None when it is left out.
 
     A thought can be rewritten; the `Action:` line and a memorized fact cannot, so a leak there costs the sample.
     """
-    public = public_texts(trajectory, index)
-    leaks = find_leaks(decision.thought, trajectory.advice, public) if decision.thought else []
-    fixed = bool(find_leaks(decision.intent, trajectory.advice, public)) or _fact_leaks(decision, trajectory, index)
     tally("thoughts", bool(decision.thought))
-    tally("action_leaks", fixed)
-    bare = decision.model_copy(update={"raw": "", "token_ids": None, "logprobs": None})
-    if fixed and config.leaks != "keep":
-        tally("leaks", bool(leaks))
-        return None
-    if not leaks:
-        return bare
-    tally("leaks")
-    for leak in leaks:
+    tally("leaks", bool(leaks.thought))
+    for leak in leaks.thought:
         tally(f"leaks_{leak.kind}")
-    if config.leaks == "drop":
+    tally("action_leaks", leaks.line or leaks.fact)
+    bare = decision.model_copy(update={"raw": "", "token_ids": None, "logprobs": None})
+    if config.leaks == "keep" or not any(leaks):
+        return bare
+    if config.leaks == "drop" or leaks.line or leaks.fact:
         return None
-    if config.leaks == "rewrite":
-        return bare.model_copy(update={"thought": rewrite(decision.thought, trajectory.advice, public)})
-    return bare
-
-
-def _fact_leaks(decision: Decision, trajectory: Trajectory, index: int) -> bool:
-    """Whether a memorized fact is the guidance's and not the pages'."""
-    action = decision.action
-    return isinstance(action, Memorize) and bool(
-        find_leaks(action.fact, trajectory.advice, public_texts(trajectory, index))
-    )
+    said = rewrite(decision.thought, trajectory.advice, public_texts(trajectory, index))
+    return bare.model_copy(update={"thought": said})
 
 
 def _light(step: Step) -> Step:
