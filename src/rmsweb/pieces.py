@@ -24,7 +24,10 @@ from rmsweb.progress import Progress
 
 SLOTS = 2
 PRELOAD = (
-    *("rmsweb.cli", "rmsweb.stages", "rmsweb.train.sft", "rmsweb.salvage.trainer", "playwright.async_api"),
+    # Our own stages too: all of a run's processes then run the code of its start, whatever is edited meanwhile.
+    *("rmsweb.cli", "rmsweb.stages", "rmsweb.reflect.collect", "rmsweb.reflect.samples", "rmsweb.train.sft"),
+    *("rmsweb.mine.stage", "rmsweb.salvage.stage", "rmsweb.salvage.trainer", "rmsweb.bench.exam", "rmsweb.web.page"),
+    *("rmsweb.train.local", "rmsweb.train.optimizer", "rmsweb.web.sites.suite", "playwright.async_api"),
     *("transformers.models.qwen3_vl.modeling_qwen3_vl", "transformers.models.qwen3_vl.processing_qwen3_vl"),
 )
 
@@ -42,6 +45,8 @@ class Piece:
 
 def run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[str], show: Progress) -> None:
     """Run the pieces, `SLOTS` at a time, each when what it needs is there. Raises RmswebError when one fails."""
+    if missing := {name for piece in plan for name in piece.after} - {piece.name for piece in plan}:
+        raise ValueError(f"the plan waits for {', '.join(sorted(missing))}, which is not in it")
     waiting, done, running = list(plan), set[str](), dict[str, multiprocessing.process.BaseProcess]()
     lock = threading.Lock()
     readers: list[threading.Thread] = []
@@ -128,7 +133,7 @@ def _child(
     for target, source in ((1, out.fileno()), (2, os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))):
         os.dup2(source, target)
     # The streams of the fork server were made for other files: one may think that it can seek in a pipe.
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, encoding="utf-8", closefd=False) for number in (1, 2))
     sys.argv = ["rmsweb", *command]
     runpy.run_module("rmsweb", run_name="__main__", alter_sys=True)
 

@@ -80,7 +80,7 @@ class Images(Mapping[str, bytes]):
             raise DataError("a screenshot is no PNG; pictures are stored as the browser gave them")
         sha = hashlib.sha256(png).hexdigest()
         path = self.path(sha)
-        if not path.exists():
+        if not path.exists() or path.stat().st_size != len(png):  # a torn copy is replaced
             path.parent.mkdir(parents=True, exist_ok=True)
             beside = path.with_name(f".{sha}.{os.getpid()}.part")
             beside.write_bytes(png)

@@ -166,13 +166,15 @@ def test_cross_kind_table_and_strict_mode() -> None:
     field = box(90, 90, 200, 20, role="input")
     at, into = Type(text="mug", point=Point(x=100, y=100)), Type(text="mug")
     assert equal(done, answer) and equal(answer, done)
-    assert equal(enter, click(100, 100), reference_hit=send) and equal(click(100, 100), enter, hit=send)
+    assert equal(enter, click(100, 100), reference_hit=send, focus=field)
+    assert equal(click(100, 100), enter, hit=send, focus=field)
+    assert not equal(enter, click(100, 100), reference_hit=send), "Enter on nothing sends nothing"
     assert equal(into, at, focus=field) and equal(at, into, reference_hit=field)
     assert not equal(into, at), "without knowing the focus nothing is assumed"
-    assert not equal(enter, click(100, 100), reference_hit=box(90, 90, 40, 20, name="Delete"))
+    assert not equal(enter, click(100, 100), reference_hit=box(90, 90, 40, 20, name="Delete"), focus=field)
     assert not equal(click(100, 100), at, reference_hit=field), "a click is half of `type` at a field"
     assert not equal(done, answer, STRICT)
-    assert not equal(enter, click(100, 100), STRICT, reference_hit=send)
+    assert not equal(enter, click(100, 100), STRICT, reference_hit=send, focus=field)
     assert not equal(into, at, STRICT, focus=field)
 
 

@@ -49,20 +49,22 @@ def split(states: Sequence[CriticalState], share: float) -> tuple[list[CriticalS
 def examine(trainer: Any, states: Sequence[State], scorer: Scorer) -> Level | None:
     """Samples a group for each state without training on it; the same draws every time.
 
-    None where this process does not hold the whole model (FSDP, ZeRO-3).
+    None where one prompt pass for a group is not to be had: the model is sharded (FSDP, ZeRO-3) or `shared_prefix` off.
     """
     import torch
 
-    if not states or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+    if not states or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled or not trainer.rl.shared_prefix:
         return None
     rl, model, device = trainer.rl, trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.device
     dice = torch.Generator(device).manual_seed(int(np.random.SeedSequence([trainer.args.seed, 7]).generate_state(1)[0]))
     tokenizer, scored = trainer.processing_class.tokenizer, list[Sequence[Scored]]()
     training = model.training
+    # No more at once than an update samples on this process; next to a vLLM engine there is room for little.
+    together = 2 if trainer.use_vllm else max(1, rl.states_per_step // trainer.accelerator.num_processes)
     model.eval()
     try:
-        for first in range(0, len(states), rl.states_per_step):
-            part = states[first : first + rl.states_per_step]
+        for first in range(0, len(states), together):
+            part = states[first : first + together]
             encoded = [prefix.encode(trainer.processing_class, model, groups.with_pictures(state)) for state in part]
             sampled = prefix.sample(
                 model,
@@ -83,7 +85,7 @@ def examine(trainer: Any, states: Sequence[State], scorer: Scorer) -> Level | No
 
 def level(rewards: Sequence[Sequence[float | None]]) -> Level:
     """The level that rewards (N groups of G) show; None is a reply without a reward and counts in no share."""
-    valid = [[r for r in group if r is not None] for group in rewards]
+    valid = [found for group in rewards if (found := [r for r in group if r is not None])]
     right = [sum(r >= POSITIVE for r in group) for group in valid]
     replies = sum(map(len, valid))
     share = sum(right) / max(replies, 1)

@@ -8,7 +8,7 @@ Cross-kind equivalences (off with `strict`):
 | action | means the same as | when |
 | --- | --- | --- |
 | `terminate(success, text)` | `answer(text)` | same answer |
-| `key Enter` | `left_click` | the click's element is a button that sends a form |
+| `key Enter` | `left_click` | a field has the focus and the click's element is a button that sends a form |
 | `type` into the focus | `type` at a field | the focus is known to be that field ("click + type" is "type at") |
 
 A click on a field alone is half of `type` at that field and is not accepted for it.
@@ -118,11 +118,12 @@ def cluster(
     viewport: Viewport,
     config: MatchConfig,
     elements: Sequence[Element] = (),
+    focus: Element | None = None,
 ) -> list[int]:
     """Cluster number of each action: connected components of `match`, numbered by first appearance.
 
     None (a reply that is no action) is a cluster of its own. `elements` are those of the page; points in the same
-    element belong together.
+    element belong together. `focus` is the field that has the focus.
     """
     keys = [None if action is None else action.model_dump_json() for action in actions]
     distinct = {key: action for key, action in zip(keys, actions, strict=True)}
@@ -134,7 +135,7 @@ def cluster(
             if a is None or b is None or _find(root, first) == _find(root, second):
                 continue
             reference = ReferenceAction(action=b, hit=element_at(b, elements))
-            if match(a, reference, viewport, config, element_at(a, elements)).equal:
+            if match(a, reference, viewport, config, element_at(a, elements), focus).equal:
                 root[_find(root, first)] = _find(root, second)
     numbers: dict[str | None, int] = {}
     return [numbers.setdefault(_find(root, key), len(numbers)) for key in keys]
@@ -195,7 +196,8 @@ def _cross_kind(a: Action, b: Action, context: Context) -> dict[str, float]:
             case Terminate(status="success"), Answer():
                 return {"equivalent": 1.0, "text": float(same_text_answer(first.text, second.text))}
             case Key(keys=("Enter",)), LeftClick():
-                return {"equivalent": float(hit is not None and _sends_form(hit))}
+                in_field = context.focus is not None  # elsewhere Enter presses something else, or nothing
+                return {"equivalent": float(in_field and hit is not None and _sends_form(hit))}
     return {"kind": 0.0}
 
 

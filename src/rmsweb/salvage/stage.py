@@ -61,7 +61,7 @@ def run(
     from rmsweb.salvage.trainer import SalvageDSConfig, SalvageDSTrainer
 
     known, apart = split(known, rl.dev_share)
-    model, processor = load_model(checkpoint)
+    model, processor = load_model(checkpoint, precise=rl.lora_rank == 0)
     model.train()
     arguments = SalvageDSConfig.from_rl(
         rl, str(run.path / "trainer"), seed=config.seed, max_new_tokens=config.profile.max_new_tokens, **hardware()
@@ -141,7 +141,7 @@ def make_scorer(config: Config, states: Sequence[CriticalState], judge: ActionJu
         elements = state.now.elements or ()
         once = {pair: _judged(config, state, *pair, judge) for pair in set(zip(texts, truncated, strict=True))}
         judged = [once[pair] for pair in zip(texts, truncated, strict=True)]
-        clusters = cluster([candidate.action for candidate, _ in judged], viewport, rl.match, elements)
+        clusters = cluster([candidate.action for candidate, _ in judged], viewport, rl.match, elements, _focus(state))
         return [Scored(reward, c, candidate) for (candidate, reward), c in zip(judged, clusters, strict=True)]
 
     return score

@@ -38,7 +38,7 @@ def run(
         raise DataError("nothing to imitate: no kept trajectory gave a sample; collect more, then `rmsweb samples`")
     from rmsweb.train.tiny import load_model
 
-    model, processor = load_model(start)
+    model, processor = load_model(start, precise=config.sft.lora_rank == 0)
     model.train()
     rows = [row(sample, config.profile, images) for sample in samples]
     rows += grounding_rows(len(rows), config)

@@ -102,10 +102,11 @@ class Loaded(NamedTuple):
     processor: Any
 
 
-def load_model(start: str | Path, *, fast: bool = True) -> Loaded:
+def load_model(start: str | Path, *, fast: bool = True, precise: bool = False) -> Loaded:
     """Model (eval mode) and processor of a Qwen3-VL checkpoint folder; "tiny" or "" is the shipped base.
 
-    float32 on the CPU, bfloat16 where there is a GPU. Raises MissingPartError without a checkpoint.
+    float32 on the CPU, bfloat16 where there is a GPU. `precise`: float32 there too, for training all weights: small
+    updates vanish in bfloat16's rounding. Raises MissingPartError without a checkpoint.
     """
     import torch
     from transformers import AutoModelForImageTextToText
@@ -114,7 +115,7 @@ def load_model(start: str | Path, *, fast: bool = True) -> Loaded:
     folder = BASE if str(start) in ("", "tiny") else Path(start)
     logging.disable_progress_bar()
     try:
-        dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
+        dtype = torch.bfloat16 if torch.cuda.is_available() and not precise else torch.float32
         model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
     except (OSError, ValueError) as error:
         raise MissingPartError(f"no checkpoint at {folder}: {error}") from error
