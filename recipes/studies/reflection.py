@@ -83,7 +83,9 @@ def pooled(runs: Sequence[Mapping[str, Path]]) -> dict[str, Any]:
     figures: dict[str, dict[str, TaskFigures]] = {"reflect": {}, "plain": {}}
     summaries: dict[str, list[dict[str, Any]]] = {"reflect": [], "plain": []}
     templates: dict[str, dict[str, list[int]]] = {}
+    differing = 0
     for seed, folders in enumerate(runs):
+        first: dict[str, dict[str, object]] = {}
         for arm, folder in folders.items():
             run = Run.read_only(folder)
             verdicts = {v.trajectory_id: v for v in run.read("verdict", Verdict)}
@@ -92,13 +94,17 @@ def pooled(runs: Sequence[Mapping[str, Path]]) -> dict[str, Any]:
             figures[arm] |= {f"{seed}/{task}": value for task, value in found.items()}
             summaries[arm].append(json.loads((folder / "summary.json").read_text()))
             for trajectory in (t for t in trajectories if t.attempt == 0):
+                seen = [(step.before.image, step.decision.action) for step in trajectory.steps]
+                first.setdefault(trajectory.task.id, {})[arm] = (seen, trajectory.stop)
                 solved = found[trajectory.task.id].solved_at
                 row = templates.setdefault(trajectory.task.template, {}).setdefault(arm, [0] * (ATTEMPTS + 1))
                 row[0] += 1
                 for k in range(ATTEMPTS):
                     row[k + 1] += solved is not None and solved <= k
+        differing += sum(both.get("reflect") != both.get("plain") for both in first.values() if len(both) == 2)
     return {
         "seeds": len(runs),
+        "first_attempts_that_differ": differing,
         **{arm: _arm(figures[arm], summaries[arm]) for arm in figures},
         "reflect_minus_plain": compare(figures["plain"], figures["reflect"], ATTEMPTS),
         "templates": templates,
@@ -140,16 +146,22 @@ def table(results: Mapping[str, Any], options: argparse.Namespace) -> str:
         "",
         "Written by `recipes/studies/reflection.py`; every number is measured. Embedded explorer and rule reflector,",
         "compact theme, real Chromium, same temperature in both arms. The plain arm may resample further while it has",
-        "browser steps left of what the reflecting arm spent (*at equal cost*). Intervals are 95 %.",
+        "browser steps left of what the reflecting arm spent: *at equal cost* is the comparison that counts, @2 and @3 are",
+        "at equal numbers of attempts. Intervals are 95 %.",
         "",
         "```",
         f".venv/bin/python recipes/studies/reflection.py -o {options.out} "
-        f"--seeds {options.seeds} --worlds {options.worlds}",
+        f"--seeds {options.seeds} --worlds {options.worlds}" + "".join(f" --set {item}" for item in options.set),
         "```",
     ]
     for name, result in results.items():
         lines += ["", f"## {WHERE[name]}: {result['reflect']['tasks']} fresh tasks, {result['seeds']} seeds", ""]
         lines += _arms_table(result)
+        lines += [
+            "",
+            f"First attempts are drawn alike in both arms; {result['first_attempts_that_differ']} of "
+            f"{result['reflect']['tasks']} differ (a page was looked at while it changed).",
+        ]
         lines += ["", "Difference reflect - plain, paired over tasks:", ""]
         lines += _difference_table(result["reflect_minus_plain"])
         lines += [
