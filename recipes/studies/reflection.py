@@ -146,8 +146,8 @@ def table(results: Mapping[str, Any], options: argparse.Namespace) -> str:
         "",
         "Written by `recipes/studies/reflection.py`; every number is measured. Embedded explorer and rule reflector,",
         "compact theme, real Chromium, same temperature in both arms. The plain arm may resample further while it has",
-        "browser steps left of what the reflecting arm spent: *at equal cost* is the comparison that counts, @2 and @3 are",
-        "at equal numbers of attempts. Intervals are 95 %.",
+        "browser steps left of what the reflecting arm spent: *at equal cost* is the comparison that counts, @2 and @3",
+        "are at equal numbers of attempts. Intervals are 95 %.",
         "",
         "```",
         f".venv/bin/python recipes/studies/reflection.py -o {options.out} "
