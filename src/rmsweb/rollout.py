@@ -29,6 +29,7 @@ from rmsweb.actions import Action, Answer, Terminate
 from rmsweb.config import Config
 from rmsweb.errors import BrowserError, BudgetError, ConfigError, DataError, EndpointError, MissingPartError, RunError
 from rmsweb.executor import LocalExecutor
+from rmsweb.outage import Outage
 from rmsweb.records import Decision, Effect, Observation, Reflection, Step, Stop, Task, Trajectory
 
 if TYPE_CHECKING:
@@ -108,9 +109,10 @@ async def many(
 ) -> list[Trajectory]:
     """Runs the jobs, `browser.concurrency` at once; `on_done` is called as each ends. Results in the jobs' order.
 
-    Raises BudgetError when an episode ended for lack of budget: nothing new is started then, everything that ended
-    has been handed to `on_done`.
+    Raises BudgetError when an episode ended for lack of budget, RunError in an outage (see outage.py): nothing new is
+    started then, everything that ended has been handed to `on_done`.
     """
+    outage = Outage(config.browser.concurrency)
 
     async def one(job: Job) -> Trajectory:
         trajectory = await job.run(config)
@@ -120,6 +122,7 @@ async def many(
                 await handled
         if trajectory.stop is Stop.BUDGET:
             raise BudgetError(trajectory.detail)
+        outage(trajectory)
         return trajectory
 
     return await LocalExecutor(config.browser.concurrency).map(one, jobs)

@@ -225,8 +225,12 @@ class Run:
         self._files[noun].flush()
 
     def read(self, noun: str, model: type[R]) -> list[R]:
-        """All whole records of a noun, in the order they were appended."""
-        return list(read_jsonl(self.file(noun), model))
+        """All whole records of a noun, in the order they were appended. Of a trajectory the last line counts: an
+        episode that the machine broke is played again under its id."""
+        records = list(read_jsonl(self.file(noun), model))
+        if noun != "trajectory":
+            return records
+        return list({record.id: record for record in records}.values())  # type: ignore[attr-defined]
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Append one line to metrics.jsonl."""

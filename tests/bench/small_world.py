@@ -54,8 +54,8 @@ class NumberSuite:
 
     name = "sites"
 
-    def __init__(self, images: Images, breaks: dict[str, int] | None = None) -> None:
-        self.images, self.breaks = images, dict(breaks or {})
+    def __init__(self, images: Images, breaks: dict[str, int] | None = None, reason: str = "browser_gone") -> None:
+        self.images, self.breaks, self.reason = images, dict(breaks or {}), reason
         self.begun: list[str] = []
 
     def tasks(self, config: SuiteConfig) -> list[Task]:
@@ -72,7 +72,7 @@ class NumberSuite:
         self.begun.append(episode)
         if self.breaks.get(episode, 0) > 0:
             self.breaks[episode] -= 1
-            raise BrowserError("gone", "browser_gone")
+            raise BrowserError("gone", self.reason)
         return NumberPage(self.images, task)
 
     async def ended(self, episode: str, page: Any) -> bool:

@@ -20,7 +20,7 @@ CONFIG = Config(eval=EvalConfig(tasks=20, controls=6, bootstrap=200), suite=Suit
 async def play(path: Path, models: dict[str, int], config: Config = CONFIG, **options: Any) -> tuple[Any, NumberSuite]:
     """Examine readers that fail on `models[name]` of ten tasks."""
     with Run.open(path, "eval", config) as run:
-        suite = NumberSuite(run.images, options.pop("breaks", None))
+        suite = NumberSuite(run.images, options.pop("breaks", None), options.pop("reason", "browser_gone"))
         readers = {name: Reader(run.images, name, fails) for name, fails in models.items()}
         papers = exam.exams(config, {"sites": suite}, {"sites": NumberJudge(suite)})  # type: ignore[dict-item]
         summary = await exam.run(config, run, readers, papers, suite, **options)  # type: ignore[arg-type]
@@ -80,8 +80,16 @@ async def test_infra_errors_are_played_again_and_never_judged(tmp_path: Path) ->
 async def test_a_model_that_never_ran_has_no_score(tmp_path: Path) -> None:
     every = {f"rl/{number_task(i).id}#0": 99 for i in range(20)}
     with pytest.raises(RunError, match=r"model rl: 0 of 20 episodes ran \(\{'infra_error': 20\}\)"):
-        await play(tmp_path / "r", {"rl": 0}, breaks=every)
+        await play(tmp_path / "r", {"rl": 0}, breaks=every, reason="navigation")
     assert not (tmp_path / "r/scores.json").exists()
+
+
+async def test_without_a_browser_the_exam_stops_and_goes_on_later(tmp_path: Path) -> None:
+    gone = {f"rl/{number_task(i).id}#0": 99 for i in range(3, 20)}
+    with pytest.raises(RunError, match="8 episodes in a row"):
+        await play(tmp_path / "r", {"rl": 0}, breaks=gone)
+    summary, again = await play(tmp_path / "r", {"rl": 0})
+    assert summary["heldout"]["rl"]["success"] == 1.0 and len(again.begun) >= 17
 
 
 async def test_training_on_the_exam_is_refused_before_the_first_episode(tmp_path: Path) -> None:

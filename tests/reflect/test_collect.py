@@ -8,7 +8,7 @@ import pytest
 from small_stall import EMBEDDED, Stall, stall_config
 
 from rmsweb.config import Config
-from rmsweb.errors import BudgetError
+from rmsweb.errors import BudgetError, RunError
 from rmsweb.records import Reflection, Trajectory, Verdict
 from rmsweb.reflect import collect
 from rmsweb.reflect.explorer import Explorer
@@ -176,3 +176,14 @@ async def test_progress_is_told(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     await play(tmp_path, stall_config(count=4), show=lambda name, done, total, remark: seen.append((name, done, total)))
     assert [s for s in seen if s[0] == "reflect attempt 1"][-1] == ("reflect attempt 1", 4, 4)
+
+
+async def test_an_outage_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    config = stall_config(count=20)
+    plain = await play(tmp_path / "plain", config)
+    gone = {f"reflect/stall/{i}#0": 99 for i in range(3, 20)}
+    with pytest.raises(RunError, match=r"8 episodes in a row .* same command goes on"):
+        await play(tmp_path / "broken", config, Stall(None, breaks=gone))  # type: ignore[arg-type]
+    assert not Run.read_only(tmp_path / "broken").finished
+    again = await play(tmp_path / "broken", config)
+    assert timeless(again) == timeless(plain) and records(tmp_path / "broken") == records(tmp_path / "plain")

@@ -14,6 +14,7 @@ from rmsweb.errors import ConfigError
 from rmsweb.mine.advice import Reflect
 from rmsweb.mine.fix import Continuation
 from rmsweb.mine.probe import Probe
+from rmsweb.outage import owed_again
 from rmsweb.progress import Progress
 from rmsweb.records import INFRA_STOPS, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.rollout import Job, many, trajectory_id
@@ -71,7 +72,7 @@ class Played:
             config,
             parts,
             browser,
-            {t.id: t for t in run.read("trajectory", Trajectory)},
+            {t.id: t for t in run.read("trajectory", Trajectory) if not owed_again(t)},
             {v.trajectory_id: v for v in run.read("verdict", Verdict)},
         )
 

@@ -21,6 +21,7 @@ from rmsweb.config import Config
 from rmsweb.errors import BudgetError, RunError
 from rmsweb.executor import LocalExecutor
 from rmsweb.judge import Judge, inefficient, outcome
+from rmsweb.outage import Outage, owed_again
 from rmsweb.records import INFRA_STOPS, Outcome, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.reflect.reflector import Reflector
 from rmsweb.reflect.yields import kept, summary
@@ -61,7 +62,8 @@ class _Files:
     def read(cls, run: Run) -> _Files:
         return cls(
             run,
-            {t.id: t for t in run.read("trajectory", Trajectory)},
+            # What the machine or the endpoint broke is owed again by a run that goes on; its later line counts.
+            {t.id: t for t in run.read("trajectory", Trajectory) if not owed_again(t)},
             {v.trajectory_id: v for v in run.read("verdict", Verdict)},
             {r.trajectory_id: r for r in run.read("reflection", Reflection)},
         )
@@ -127,7 +129,7 @@ async def run(config: Config, run: Run, parts: Parts, show: Show | None = None) 
     files = _Files.read(run)
     spent = 0
     async with parts.suite.serving(), parts.browser as browser:
-        stage = _Stage(config, parts, browser, files, show or (lambda *_: None))
+        stage = _Stage(config, parts, browser, files, show or (lambda *_: None), Outage(config.browser.concurrency))
         for attempt in range(config.collect.retries + 1):
             wave = [task for task in tasks if stage.owed(task, attempt)]
             spent = await stage.wave(wave, attempt, spent)
@@ -145,6 +147,7 @@ class _Stage:
     browser: Browser
     files: _Files
     show: Show
+    outage: Outage
 
     def key(self, task: Task, attempt: int) -> str:
         return trajectory_id(task, attempt, self.config.collect.arm)
@@ -194,6 +197,7 @@ class _Stage:
         if trajectory is None:
             trajectory = await self.roll_out(task, attempt)
             self.files.add_trajectory(trajectory)
+            self.outage(trajectory)
         if trajectory.stop not in INFRA_STOPS and key not in self.files.verdicts:
             self.files.add_verdict(await self.judge(trajectory))
         await self.reflect(task, attempt, trajectory)
@@ -252,7 +256,7 @@ def _refuse_nothing(done: Sequence[Trajectory]) -> None:
     """Raise RunError when no episode ran: a throttled or never-started run is no result (field-log S83)."""
     if all(trajectory.stop in INFRA_STOPS for trajectory in done):
         why = f"the first says: {done[0].detail}" if done else "the suite gave no task"
-        raise RunError(f"0 of {len(done)} episodes ran; {why}; when that is cured, collect into another folder")
+        raise RunError(f"0 of {len(done)} episodes ran; {why}; when that is cured, the same command goes on")
 
 
 def _succeeded(verdicts: Mapping[str, Verdict], trajectory: Trajectory) -> bool:
