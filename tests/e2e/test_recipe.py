@@ -140,11 +140,18 @@ def alive(session: int) -> list[str]:
     return found
 
 
+def heed_interrupts() -> None:
+    """Tests that run in the background of a shell are started with SIGINT ignored, and would hand that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_demo_leaves_no_process(tmp_path: Path, how: signal.Signals) -> None:
     with (tmp_path / "err").open("w") as err:
-        child = subprocess.Popen(command("demo", tmp_path / "run"), stderr=err, start_new_session=True)
+        child = subprocess.Popen(
+            command("demo", tmp_path / "run"), stderr=err, start_new_session=True, preexec_fn=heed_interrupts
+        )
     deadline = time.monotonic() + 120
     while not (tmp_path / "run/collect/run.json").exists() and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
