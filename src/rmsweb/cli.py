@@ -119,7 +119,7 @@ def view(
 
 @app.command()
 def demo(out: Out = Path("runs/demo"), config: Recipe = None, set: Set = None, quiet: Quiet = False) -> None:
-    """The whole recipe on the embedded default, about twelve minutes on two cores."""
+    """The whole recipe on the embedded default, about ten minutes on two cores."""
     from rmsweb import demo as recipe
 
     recipe.main(out, config, set or [], quiet)

@@ -1,7 +1,8 @@
 """States that are set apart: what a policy can do where it is not trained, before the first update and after the last.
 
 Owns the split (whole tasks, never trained on), the examination (a group of replies at the training temperature for
-each state) and the start gate: RL on a policy that is rarely right gained less than more SFT (docs/method.md).
+each state) and the start gate, which warns: in a prototype RL on a policy that is rarely right gained less than more
+SFT; in docs/studies/arms.md it gained more, from starts below the gate too.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from rmsweb.salvage.gate import POSITIVE
 from rmsweb.salvage.groups import Scored, Scorer, State
 
 START_RIGHT, START_ALL_WRONG = 0.6, 0.2
-"""Start RL from here (docs/method.md): below, more SFT beat every RL arm in the prototype."""
+"""A prototype's measurement (docs/method.md): below, more SFT beat every RL arm there."""
 
 
 class Level(NamedTuple):
@@ -103,5 +104,5 @@ def weak_start(start: Level) -> str:
     return (
         f"RL starts from a weak policy: {start.reply_right:.0%} of {start.replies} replies to {start.states} states "
         f"are right (wanted {START_RIGHT:.0%}) and {start.all_wrong:.0%} of groups are all wrong (at most "
-        f"{START_ALL_WRONG:.0%}); more SFT is likely to gain more than RL here"
+        f"{START_ALL_WRONG:.0%}); compare with more SFT, which may gain more from here"
     )
