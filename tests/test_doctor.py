@@ -89,7 +89,7 @@ async def test_nobody_answers() -> None:
 def test_only_named_endpoints_are_asked() -> None:
     assert endpoints(Config()) == []
     named = ModelConfig(name="a")
-    config = Config(policy=named, judge=JudgeConfig(kind="chat", model=ModelConfig(name="b")))
+    config = Config(policy=named, judge=JudgeConfig(protocol="rmsweb/chat", model=ModelConfig(name="b")))
     assert [model.name for model in endpoints(config)] == ["a", "b"]
     assert endpoints(Config(policy=ModelConfig(kind="tiny"))) == []
 

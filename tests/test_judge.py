@@ -108,7 +108,11 @@ async def test_a_chat_judge_judges() -> None:
     verdict = await judge(trajectory(3))
     assert verdict.success is False and verdict.first_error == 1 and verdict.unjudged == ""
     assert verdict.reason == "wrong mug [screenshots 0, 1, 2, 3]"
-    assert verdict.judge == judge.name and judge.name.startswith("chat:m:prompt=") and judge.name.endswith(":images=8")
+    assert (
+        verdict.judge == judge.name
+        and judge.name.startswith("rmsweb/chat:m:prompt=")
+        and judge.name.endswith(":images=8")
+    )
     success = await ChatJudge(ScriptModel(["VERDICT: SUCCESS"]), IMAGES, JudgeConfig())(trajectory(1))
     assert success.success is True and success.first_error is None
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 
 Part = dict[str, str]
-"""{"type": "text", "text": ...} or {"type": "image", "image": sha256}."""
+"""{"type": "text", "text": ...} or {"type": "image", "image": sha256}; an image may carry "detail" (an endpoint's)."""
 
 
 class Message(TypedDict):
@@ -147,14 +147,15 @@ class EndpointModel:
         body: dict[str, Any] = {
             "model": self.config.name,
             "messages": self._wire(messages),
-            "temperature": temperature,
-            "top_p": top_p,
-            "max_tokens": max_tokens,
         }
+        if self.config.parameters == "reasoning":
+            body["max_completion_tokens"] = max_tokens
+        else:
+            body |= {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
         pictures = sum(part["type"] == "image" for message in messages for part in message["content"])
         replies: list[Reply] = []
         while len(replies) < n:
-            if seed is not None and temperature > 0:
+            if seed is not None and body.get("temperature", 0) > 0:
                 body["seed"] = (seed + len(replies)) % 2**31
             replies += await self._one_call({**body, "n": n - len(replies)}, pictures)
         return replies[:n]
@@ -176,7 +177,8 @@ class EndpointModel:
             parts: list[dict[str, Any]] = []
             for part in message["content"]:
                 if part["type"] == "image":
-                    parts.append({"type": "image_url", "image_url": {"url": self._data_url(part["image"])}})
+                    detail = {"detail": part["detail"]} if "detail" in part else {}
+                    parts.append({"type": "image_url", "image_url": {"url": self._data_url(part["image"]), **detail}})
                 else:
                     parts.append({"type": "text", "text": part["text"]})
             plain = all(part["type"] == "text" for part in parts)

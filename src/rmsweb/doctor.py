@@ -69,7 +69,7 @@ def endpoints(config: Config) -> list[ModelConfig]:
         wanted.append(config.collect.policy)
     if config.collect.reflector == "chat":
         wanted.append(config.collect.reflector_model)
-    if config.judge.kind == "chat":
+    if config.judge.protocol != "rules":
         wanted.append(config.judge.model)
     found: dict[tuple[str, str], ModelConfig] = {}
     for model in wanted:

@@ -24,8 +24,10 @@ from rmsweb.records import INFRA_STOPS, Outcome, Step, Stop, Trajectory, Verdict
 if TYPE_CHECKING:
     from rmsweb.web.suite import Suite
 
-Unjudged = Literal["no_verdict", "refused", "overflow", "missing_evidence", "truncated", "infra"]
+Unjudged = Literal["no_verdict", "refused", "overflow", "missing_evidence", "truncated", "infra", "not_stored"]
 """Why a judge could not tell."""
+IMAGES = 8
+"""Most screenshots of one prompt, unless judge.images says otherwise."""
 REPLY_TOKENS = 400
 LOG_STEPS = 60
 """Most steps of the log in the prompt; the middle is left out and named."""
@@ -43,14 +45,14 @@ _VERDICT = re.compile(
 )
 _FIRST_ERROR = re.compile(r"first[ _-]?error[*_`\"']*\s*[:=]\s*[*_`\"']*(?:step\s*)?(\d+)", re.IGNORECASE)
 _REASON = re.compile(r"(?:reason|why)[*_`\"']*\s*[:=]\s*(.+)", re.IGNORECASE | re.DOTALL)
-_REFUSAL = re.compile(
+REFUSAL = re.compile(
     r"^\W*(?:(?:i am|i'm|we are|we're) )?(?:so |very )?(?:sorry|afraid|unable)\b"
     r"|^\W*(?:i|we) (?:can't|cannot|can not|won't|will not|am not able to|must decline)\W+"
     r"(?:help|assist|comply|view|see|analy|process|provide|identif|discuss)"
     r"|^\W*as an ai\b",
     re.IGNORECASE,
 )
-_OVERFLOW = re.compile(
+OVERFLOW = re.compile(
     r"context.{0,20}(?:length|window|size)|too (?:many|long|large).{0,20}(?:token|prompt|input|image)"
     r"|maximum.{0,30}token|(?:prompt|input|request).{0,30}too (?:long|large)|at most \d+ image|HTTP 413",
     re.IGNORECASE | re.DOTALL,
@@ -89,12 +91,13 @@ class ChatJudge:
         self.model, self.images, self.config = model, images, config
         prompts = prompt_text("judge") + prompt_text("judge_case")
         digest = hashlib.sha256(prompts.encode()).hexdigest()[:8]
-        self.name = f"chat:{model.name}:prompt={digest}:images={config.images}"
+        self.most = config.images or IMAGES
+        self.name = f"rmsweb/chat:{model.name}:prompt={digest}:images={self.most}"
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         if trajectory.stop in INFRA_STOPS:
             return could_not_tell(self.name, "infra", trajectory.detail)
-        pictures = shown(trajectory, self.config.images)
+        pictures = shown(trajectory, self.most)
         missing = [str(number) for number, image in pictures if image not in self.images]
         if missing or not pictures:
             which = f"screenshots {', '.join(missing)} are not stored" if missing else "there is no screenshot"
@@ -106,7 +109,7 @@ class ChatJudge:
             try:
                 reply = (await self._ask(messages, attempt))[0]
             except EndpointError as error:
-                kind: Unjudged = "overflow" if _OVERFLOW.search(str(error)) else "infra"
+                kind: Unjudged = "overflow" if OVERFLOW.search(str(error)) else "infra"
                 return could_not_tell(self.name, kind, f"{error} [{sent}]")
             verdict = self._read(reply, len(trajectory.steps), sent)
             if verdict.success is not None:
@@ -126,7 +129,7 @@ class ChatJudge:
         said = None if reply.finish == "refused" else read_verdict(reply.text)
         if said is None or said.success is None:
             kind: Unjudged = "truncated" if reply.finish == "length" else "no_verdict"
-            if reply.finish == "refused" or (said is None and _REFUSAL.search(reply.text)):
+            if reply.finish == "refused" or (said is None and REFUSAL.search(reply.text)):
                 kind = "refused"
             return could_not_tell(self.name, kind, f"{one_line(reply.text, 200)} [{sent}]")
         notes = f"[{sent}]" + (" [reply was cut]" if reply.finish == "length" else "")

@@ -47,7 +47,7 @@ def build_browser(config: Config, run: Run) -> "ChromiumPool":
 
 def build_judge(suite: "Suite", config: Config, images: Mapping[str, bytes]) -> Judge:
     """The suite's own rules, or a chat model."""
-    if config.judge.kind == "rules":
+    if config.judge.protocol == "rules":
         return RuleJudge(suite)
     return ChatJudge(build_model(config.judge.model, images), images, config.judge)
 

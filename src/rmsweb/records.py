@@ -194,6 +194,9 @@ class Verdict(Record):
     """Why it could not tell: no_verdict, refused, overflow, missing_evidence, truncated, infra."""
     trajectory_id: str = ""
     """Set in verdicts.jsonl: the trajectory that was judged. A later line of the same one replaces an earlier."""
+    details: dict[str, JsonValue] = Field(default_factory=dict)
+    """What a protocol says beyond yes and no: `upstream_label` (what the upstream script would store, 1, 0 or None),
+    `pictures` (numbers of the screenshots that were sent), rubric scores ..."""
 
 
 class Outcome(StrEnum):

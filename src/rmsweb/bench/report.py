@@ -93,7 +93,7 @@ def facts(stages: Sequence[Stage], summary: Mapping[str, Any]) -> list[tuple[str
         ("observation", over("profile", "observation")),
         ("profile", over("profile", "name")),
         ("suite", over("suite", "name")),
-        ("judge", over("judge", "kind")),
+        ("judge", over("judge", "protocol")),
         ("started", min((str(s.manifest.get("started", "")) for s in stages), default="")),
         ("wall time", f"{wall / 60:.1f} min in all" if isinstance(wall, int | float) else ""),
         ("versions", ", ".join(f"{k} {v}" for k, v in versions.items())),

@@ -94,7 +94,7 @@ class FileSuite:
         return {}
 
     def check(self, task: Task, answer: str | None, evidence: dict[str, Any]) -> Verdict:
-        reason = "tasks from a file have no rule check; use judge.kind = 'chat'"
+        reason = "tasks from a file have no rule check; use judge.protocol = 'rmsweb/chat'"
         return Verdict(success=None, judge="rules", unjudged="no_verdict", reason=reason)
 
 

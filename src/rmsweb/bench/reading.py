@@ -1,0 +1,91 @@
+"""What a judge protocol or a format sees of a trajectory, ours or imported: acts, screenshots, answer. Pure.
+
+An act is one decision that was carried out. The act that ends the episode (answer, terminate) is marked `final`: some
+protocols show it, others must not.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rmsweb.actions import ENDING
+from rmsweb.records import Step, Trajectory
+
+QUOTED = 80
+"""Most letters of an element's name in an action line."""
+
+
+@dataclass(slots=True, frozen=True)
+class Act:
+    """One action as others may see it."""
+
+    index: int
+    """Step index in the trajectory."""
+    line: str
+    """What was done, one line, facts only."""
+    thought: str
+    before: str
+    """SHA-256 of the screenshot it was decided on; empty where it is missing."""
+    after: str
+    url: str
+    """Address that was shown when it was decided."""
+    final: bool
+    """It ended the episode."""
+
+
+def imported(trajectory: Trajectory) -> str:
+    """Format that the trajectory was read from; empty for our own."""
+    facts = trajectory.evidence.get("imported")
+    return str(facts.get("format", "")) if isinstance(facts, dict) else ""
+
+
+def acts(trajectory: Trajectory) -> list[Act]:
+    """Its actions in order; replies that were no action are left out (they did nothing)."""
+    return [
+        Act(
+            index=step.index,
+            line=line_of(step),
+            thought=step.decision.thought,
+            before=step.before.image,
+            after=step.after.image,
+            url=step.before.url,
+            final=isinstance(step.decision.action, ENDING),
+        )
+        for step in trajectory.steps
+        if step.decision.action is not None or (step.decision.fault is None and step.decision.intent)
+    ]
+
+
+def line_of(step: Step) -> str:
+    """One action in one line: name, arguments in pixels, and what it reached where that is known."""
+    action = step.decision.action
+    if action is None:
+        return step.decision.intent
+    fields = action.model_dump(mode="json", exclude_defaults=True)
+    for name in ("point", "start"):
+        if name in fields:
+            fields[name] = [fields[name]["x"], fields[name]["y"]]
+    given = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if name != "action"
+    )
+    hit = step.effect.hit
+    reached = f' on {hit.role} "{" ".join(hit.name.split())[:QUOTED]}"' if hit else ""
+    return f"{action.action}({given}){reached}"
+
+
+def screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
+    """(number, SHA-256) in order: 0 before the first step, k + 1 after step k. A missing picture is empty."""
+    if not trajectory.steps:
+        return []
+    first = trajectory.steps[0].before.image
+    return [(0, first), *((step.index + 1, step.after.image) for step in trajectory.steps)]
+
+
+def decided_on(trajectory: Trajectory) -> list[tuple[int, str]]:
+    """(number, SHA-256) of the screenshots that decisions were made on: one for each act, the final one included."""
+    return [(act.index, act.before) for act in acts(trajectory)]
+
+
+def missing(pictures: Sequence[tuple[int, str]], stored: object) -> list[int]:
+    """Numbers of the pictures that `stored` (a container of SHA-256) does not hold."""
+    return [number for number, image in pictures if image not in stored]  # type: ignore[operator]
