@@ -17,6 +17,7 @@ LAYERS: list[set[str]] = [
     {"reflect", "mine", "salvage", "bench"},
     {"view", "parts", "doctor"},
     {"stages", "pieces", "demo"},
+    {"exams"},
     {"cli", "__main__"},
 ]
 PARTS = {"reflect", "mine", "salvage"}

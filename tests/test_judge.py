@@ -2,15 +2,17 @@
 
 import hashlib
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from rmsweb.actions import Action, Answer, LeftClick, Point
-from rmsweb.chat import EndpointModel, Reply
+from rmsweb.bench.judges import build
+from rmsweb.chat import ChatModel, EndpointModel, Reply
 from rmsweb.config import JudgeConfig, ModelConfig
 from rmsweb.errors import BudgetError
-from rmsweb.judge import ChatJudge, RuleJudge, Said, inefficient, judge_messages, outcome, read_verdict, shown
+from rmsweb.judge import Judge, RuleJudge, Said, inefficient, judge_messages, outcome, read_verdict, shown
 from rmsweb.records import (
     Box,
     Decision,
@@ -28,6 +30,10 @@ from rmsweb.records import (
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
 
 TASK = Task(id="shop-1", suite="sites", site="shop", template="add", split="dev", goal="add red mug <image> to cart")
+
+
+def chat_judge(model: ChatModel, images: Mapping[str, bytes], config: JudgeConfig) -> Judge:
+    return build(config.model_copy(update={"protocol": "rmsweb/chat"}), model, images)
 
 
 def picture(number: int) -> str:
@@ -104,7 +110,7 @@ def test_the_parts_of_a_verdict() -> None:
 
 async def test_a_chat_judge_judges() -> None:
     model = ScriptModel(["VERDICT: FAILURE\nFIRST_ERROR: 2\nREASON: wrong mug"], name="m")
-    judge = ChatJudge(model, IMAGES, JudgeConfig(images=8))
+    judge = chat_judge(model, IMAGES, JudgeConfig(images=8))
     verdict = await judge(trajectory(3))
     assert verdict.success is False and verdict.first_error == 1 and verdict.unjudged == ""
     assert verdict.reason == "wrong mug [screenshots 0, 1, 2, 3]"
@@ -113,7 +119,7 @@ async def test_a_chat_judge_judges() -> None:
         and judge.name.startswith("rmsweb/chat:m:prompt=")
         and judge.name.endswith(":images=8")
     )
-    success = await ChatJudge(ScriptModel(["VERDICT: SUCCESS"]), IMAGES, JudgeConfig())(trajectory(1))
+    success = await chat_judge(ScriptModel(["VERDICT: SUCCESS"]), IMAGES, JudgeConfig())(trajectory(1))
     assert success.success is True and success.first_error is None
 
 
@@ -131,20 +137,20 @@ async def test_a_chat_judge_judges() -> None:
 )
 async def test_could_not_tell_is_a_third_state(reply: str | Reply, kind: str) -> None:
     model = ScriptModel([reply], repeat=True)
-    verdict = await ChatJudge(model, IMAGES, JudgeConfig(attempts=3))(trajectory(2))
+    verdict = await chat_judge(model, IMAGES, JudgeConfig(attempts=3))(trajectory(2))
     assert verdict.success is None and verdict.unjudged == kind
     assert len(model.calls) == 3 and len(set(model.seeds)) == 3
 
 
 async def test_a_second_try_may_tell_and_a_cut_reason_does_not_matter() -> None:
     model = ScriptModel(["hm", Reply("VERDICT: SUCCESS\nREASON: The basket shows tw", finish="length")])
-    verdict = await ChatJudge(model, IMAGES, JudgeConfig())(trajectory(2))
+    verdict = await chat_judge(model, IMAGES, JudgeConfig())(trajectory(2))
     assert verdict.success is True and "[reply was cut]" in verdict.reason
 
 
 async def test_missing_pictures_and_infra_ends_are_not_judged() -> None:
     model = ScriptModel([])
-    judge = ChatJudge(model, {}, JudgeConfig())
+    judge = chat_judge(model, {}, JudgeConfig())
     assert (await judge(trajectory(2))).unjudged == "missing_evidence"
     assert (await judge(trajectory(0))).unjudged == "missing_evidence"
     assert (await judge(trajectory(2, Stop.BROWSER_ERROR))).unjudged == "infra"
@@ -171,7 +177,7 @@ async def test_a_failing_endpoint_is_no_verdict(answer: Odd, kind: str) -> None:
     with ScriptServer([answer]) as server:
         config = ModelConfig(base_url=server.base_url, name="m", attempts=1)
         model = EndpointModel(config, IMAGES)
-        verdict = await ChatJudge(model, IMAGES, JudgeConfig(model=config, attempts=2))(trajectory(2))
+        verdict = await chat_judge(model, IMAGES, JudgeConfig(model=config, attempts=2))(trajectory(2))
         await model.close()
     assert (verdict.success, verdict.unjudged) == (None, kind)
 
@@ -179,7 +185,7 @@ async def test_a_failing_endpoint_is_no_verdict(answer: Odd, kind: str) -> None:
 async def test_a_used_up_budget_is_no_verdict_either() -> None:
     with ScriptServer(["VERDICT: SUCCESS"]) as server:
         model = EndpointModel(ModelConfig(base_url=server.base_url, name="m", token_budget=1), IMAGES)
-        judge = ChatJudge(model, IMAGES, JudgeConfig())
+        judge = chat_judge(model, IMAGES, JudgeConfig())
         assert (await judge(trajectory(1))).success is True
         with pytest.raises(BudgetError):
             await judge(trajectory(1))

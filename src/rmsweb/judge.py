@@ -1,23 +1,20 @@
-"""Was the task done? The judge protocol, the rule judge, the chat judge, and the typed outcome of an attempt.
+"""Was the task done? The judge protocol, the rule judge, what our chat judge is asked and how it is read, outcomes.
 
 Promises: success comes from a verdict only, never from the agent's own claim or from why an episode ended; a judge
 that could not tell says so and why (`Verdict.unjudged`) and is never counted as a failure; the verdict word is read
 whole and anchored, negative forms first. Never sees a browser: stored trajectories can be judged again.
 
-Pictures of the chat judge: the first and the last screenshot, and as many as fit, evenly spaced, between (`shown`);
-steps without a picture are named in the prompt. What was sent is named in `Verdict.reason`, prompt and rule in
-`Verdict.judge`.
+Pictures of the chat judge (`rmsweb/chat`, asked in bench/judges/chat.py): the first and the last screenshot, and as
+many as fit, evenly spaced, between (`shown`); steps without a picture are named in the prompt. What was sent is named
+in `Verdict.reason`, prompt and rule in `Verdict.judge`.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from rmsweb.chat import ChatModel, Message, Part, Reply
-from rmsweb.config import JudgeConfig
-from rmsweb.errors import EndpointError
+from rmsweb.chat import Message, Part
 from rmsweb.policy import fill_prompt, neutral, one_line, prompt_text
 from rmsweb.records import INFRA_STOPS, Outcome, Step, Stop, Trajectory, Verdict
 
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
 
 Unjudged = Literal["no_verdict", "refused", "overflow", "missing_evidence", "truncated", "infra", "not_stored"]
 """Why a judge could not tell."""
-IMAGES = 8
-"""Most screenshots of one prompt, unless judge.images says otherwise."""
-REPLY_TOKENS = 400
 LOG_STEPS = 60
 """Most steps of the log in the prompt; the middle is left out and named."""
 
@@ -82,64 +76,6 @@ class RuleJudge:
         # How the episode ended belongs to what a rule may look at: giving up is right where nothing can be done.
         evidence = {**trajectory.evidence, "stop": trajectory.stop.value}
         return self.suite.check(trajectory.task, trajectory.answer, evidence)
-
-
-class ChatJudge:
-    """A chat model that looks at the log and at some screenshots."""
-
-    def __init__(self, model: ChatModel, images: Mapping[str, bytes], config: JudgeConfig) -> None:
-        self.model, self.images, self.config = model, images, config
-        prompts = prompt_text("judge") + prompt_text("judge_case")
-        digest = hashlib.sha256(prompts.encode()).hexdigest()[:8]
-        self.most = config.images or IMAGES
-        self.name = f"rmsweb/chat:{model.name}:prompt={digest}:images={self.most}"
-
-    async def __call__(self, trajectory: Trajectory) -> Verdict:
-        if trajectory.stop in INFRA_STOPS:
-            return could_not_tell(self.name, "infra", trajectory.detail)
-        pictures = shown(trajectory, self.most)
-        missing = [str(number) for number, image in pictures if image not in self.images]
-        if missing or not pictures:
-            which = f"screenshots {', '.join(missing)} are not stored" if missing else "there is no screenshot"
-            return could_not_tell(self.name, "missing_evidence", which)
-        messages = judge_messages(trajectory, pictures)
-        sent = f"screenshots {', '.join(str(number) for number, _ in pictures)}"
-        verdict = could_not_tell(self.name, "no_verdict", "not asked")
-        for attempt in range(self.config.attempts):
-            try:
-                reply = (await self._ask(messages, attempt))[0]
-            except EndpointError as error:
-                kind: Unjudged = "overflow" if OVERFLOW.search(str(error)) else "infra"
-                return could_not_tell(self.name, kind, f"{error} [{sent}]")
-            verdict = self._read(reply, len(trajectory.steps), sent)
-            if verdict.success is not None:
-                break
-        return verdict
-
-    async def _ask(self, messages: list[Message], attempt: int) -> list[Reply]:
-        """The first time as configured; asked again, warmer, since a greedy reply would only come again."""
-        settings = self.config.model
-        temperature = settings.temperature if attempt == 0 else max(settings.temperature, 0.7)
-        return await self.model.complete(
-            messages, temperature=temperature, top_p=settings.top_p, max_tokens=REPLY_TOKENS, seed=attempt
-        )
-
-    def _read(self, reply: Reply, steps: int, sent: str) -> Verdict:
-        """The verdict of one reply."""
-        said = None if reply.finish == "refused" else read_verdict(reply.text)
-        if said is None or said.success is None:
-            kind: Unjudged = "truncated" if reply.finish == "length" else "no_verdict"
-            if reply.finish == "refused" or (said is None and REFUSAL.search(reply.text)):
-                kind = "refused"
-            return could_not_tell(self.name, kind, f"{one_line(reply.text, 200)} [{sent}]")
-        notes = f"[{sent}]" + (" [reply was cut]" if reply.finish == "length" else "")
-        step = said.first_error
-        return Verdict(
-            success=said.success,
-            judge=self.name,
-            reason=f"{said.reason} {notes}".strip(),
-            first_error=step - 1 if step is not None and not said.success and 1 <= step <= steps else None,
-        )
 
 
 class Said(NamedTuple):

@@ -3,17 +3,20 @@
 A model is named by a checkpoint folder, a run directory that holds one, `tiny` (the shipped base) or `explorer`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmsweb.bench import judges
 from rmsweb.config import Config, ModelConfig, SuiteConfig
 from rmsweb.errors import ConfigError
-from rmsweb.judge import ChatJudge, Judge, RuleJudge
+from rmsweb.judge import Judge, RuleJudge
 from rmsweb.policy import ChatPolicy, Policy
+from rmsweb.records import Trajectory
 from rmsweb.store import Run
 
 if TYPE_CHECKING:
+    from rmsweb.bench.judges.asking import Call
     from rmsweb.chat import ChatModel
     from rmsweb.reflect.reflector import Reflector
     from rmsweb.web.browser import ChromiumPool
@@ -45,11 +48,49 @@ def build_browser(config: Config, run: Run) -> "ChromiumPool":
     )
 
 
-def build_judge(suite: "Suite", config: Config, images: Mapping[str, bytes]) -> Judge:
-    """The suite's own rules, or a chat model."""
+def build_judge(suite: "Suite", config: Config, run: Run) -> Judge:
+    """The suite's own rules, or a protocol over a chat model; its questions and replies are stored in the run."""
     if config.judge.protocol == "rules":
         return RuleJudge(suite)
-    return ChatJudge(build_model(config.judge.model, images), images, config.judge)
+    model = build_model(config.judge.model, run.images)
+    return judges.build(config.judge, model, run.images, store=lambda call: run.append("call", call))
+
+
+class Judges:
+    """Trajectory -> the judge that a config names for it, each built once (rules are the suite's own)."""
+
+    def __init__(self, config: Config, run: Run, replies: Sequence["Call"], *, offline: bool, round: int) -> None:
+        """`offline`: only `replies` answer. `round`: see `Asker`."""
+        self.config, self.run, self.round = config, run, round
+        self._replies, self._offline = list(replies), offline
+        self._made: dict[str, Judge] = {}
+
+    def __call__(self, trajectory: Trajectory) -> Judge:
+        """Raises ConfigError for rules on tasks that have none."""
+        rules = self.config.judge.protocol == "rules"
+        kind = trajectory.task.suite if rules else ""
+        if kind not in self._made:
+            self._made[kind] = self._rules(kind) if rules else self._protocol()
+        return self._made[kind]
+
+    def _rules(self, name: str) -> Judge:
+        if name not in ("sites", "miniwob"):
+            raise ConfigError(
+                f"tasks of {name} have no rules; choose a protocol: --set judge.protocol=NAME (see docs/exams.md)"
+            )
+        return RuleJudge(build_suite(SuiteConfig.model_validate({"name": name}), self.config))
+
+    def _protocol(self) -> Judge:
+        settings, images = self.config.judge, self.run.images
+        return judges.build(
+            settings,
+            None if self._offline else build_model(settings.model, images),
+            images,
+            store=lambda call: self.run.append("call", call),
+            replies=self._replies,
+            model_name=settings.model.name if settings.model.kind == "endpoint" else "",
+            round=self.round,
+        )
 
 
 def build_model(model: ModelConfig, images: Mapping[str, bytes]) -> "ChatModel":

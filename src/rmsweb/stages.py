@@ -30,6 +30,7 @@ READS: dict[str, tuple[str, ...]] = {
     "rl": ("seed", "profile", "rl"),
     "eval": (*WORLD, "policy", "eval"),
     "pretrain": ("seed", "pretrain"),
+    "judge": ("judge",),
 }
 """Sections of the config that a verb reads: only these may not change when a run goes on."""
 
@@ -57,12 +58,12 @@ def _need(given: Inputs, name: str, verb: str) -> Path:
     return given[name]
 
 
-def _with_pictures(run: Run, sources: Sequence[Path]) -> None:
+def with_pictures(run: Run, sources: Sequence[Path]) -> None:
     """Let a run find the pictures of the runs it was made from."""
     run.images = Images(run.images.folder, tuple(Run.read_only(path).images for path in sources))
 
 
-def _open(out: Path, verb: str, config: Config, given: Inputs) -> Run:
+def open_run(out: Path, verb: str, config: Config, given: Inputs) -> Run:
     for path in given.values():
         manifest = path / "run.json"
         if manifest.exists() and not Run.read_only(path).finished:
@@ -99,7 +100,7 @@ def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
     """Part 1: attempts of `collect.policy` on the suite's tasks."""
     from rmsweb.reflect import collect as stage
 
-    with _open(out, "collect", config, given) as run:
+    with open_run(out, "collect", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         suite = parts.build_suite(config.suite, config)
@@ -107,7 +108,7 @@ def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
             parts.build_policy(config.collect.policy, config, run.images),
             suite,
             parts.build_browser(config, run),
-            parts.build_judge(suite, config, run.images),
+            parts.build_judge(suite, config, run),
             parts.build_reflector(config, run.images),
         )
         summary = asyncio.run(stage.run(config, run, work, show))
@@ -122,7 +123,7 @@ def samples(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
         _need(given, "collect", "samples")
     for path in given.values():
         _need({"collect": path}, "collect", "samples")
-    with _open(out, "samples", config, given) as run:
+    with open_run(out, "samples", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         sources = [Run.read_only(path) for path in given.values()]
@@ -138,7 +139,7 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
     source = _need(given, "samples", "sft")
     start = given.get("start")
     config = stage.continued(config) if start else config
-    with _open(out, "sft", config, given) as run:
+    with open_run(out, "sft", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         data = Run.read_only(source)
@@ -162,14 +163,14 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
     from rmsweb.mine.play import Parts, take_rollouts
 
     source = _need(given, "sft", "mine")
-    with _open(out, "mine", config, given) as run:
+    with open_run(out, "mine", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         siblings: list[stage.Judged] = []
         if "rollouts" in given:
             take_rollouts(run, Run.read_only(given["rollouts"]))
         if "collect" in given:
-            _with_pictures(run, [given["collect"]])
+            with_pictures(run, [given["collect"]])
             siblings = [stage.Judged(*pair) for pair in judged(Run.read_only(given["collect"]))]
         suite = parts.build_suite(config.suite, config)
         policy = parts.named_model(source, config, config.mine.temperature)
@@ -178,7 +179,7 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
             parts.build_policy(config.collect.policy, config, run.images),
             suite,
             parts.build_browser(config, run),
-            parts.build_judge(suite, config, run.images),
+            parts.build_judge(suite, config, run),
             chat=parts.build_model(config.mine.judge_model, run.images)
             if "chat" in (config.mine.labels, config.mine.first_error)
             else None,
@@ -208,11 +209,11 @@ def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, An
     from rmsweb.salvage import stage
 
     source, start = _need(given, "mine", "rl"), _need(given, "sft", "rl")
-    with _open(out, "rl", config, given) as run:
+    with open_run(out, "rl", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         states, rehearsal = Run.read_only(source), given.get("samples")
-        _with_pictures(run, [path for name, path in given.items() if name != "sft"])
+        with_pictures(run, [path for name, path in given.items() if name != "sft"])
         summary = stage.run(
             config,
             run,
@@ -233,7 +234,7 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
     named = {name: path for name, path in given.items() if name not in data}
     if not named:
         raise ConfigError("`rmsweb eval` needs models: --from NAME=RUN (a run of sft or rl, a checkpoint, or `tiny`)")
-    with _open(out, "eval", config, given) as run:
+    with open_run(out, "eval", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
 
@@ -241,7 +242,7 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
             return parts.build_policy(parts.named_model(where, config, config.policy.temperature), config, run.images)
 
         suites = {str(asked.name): parts.build_suite(asked, config) for asked in stage.wanted(config)}
-        judges = {name: parts.build_judge(suite, config, run.images) for name, suite in suites.items()}
+        judges = {name: parts.build_judge(suite, config, run) for name, suite in suites.items()}
         exams = stage.exams(config, suites, judges)
         controls = {Path(given["control"]).name: policy(given["control"])} if "control" in given else {}
 
@@ -271,7 +272,7 @@ def pretrain(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
     """Make the tiny base again."""
     from rmsweb.train import pretrain as stage
 
-    with _open(out, "pretrain", config, given) as run:
+    with open_run(out, "pretrain", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
         return stage.run(config, run, progress=show)

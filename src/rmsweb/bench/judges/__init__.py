@@ -35,6 +35,8 @@ PROTOCOLS: Mapping[str, str] = {
 """Protocol -> `module:Class` of this package. The class has `PACK` (a Pack), `OWN` (our text names -> files of
 prompts/exams/), and is called with (asker, wording, config)."""
 OWN = "rmsweb/"
+CHAT = "rmsweb/chat"
+"""Our own judge, which is no version of anybody else's."""
 
 
 def names() -> list[str]:
@@ -50,15 +52,21 @@ def build(
     store: Callable[[Call], None] = lambda call: None,
     replies: Iterable[Call] = (),
     model_name: str = "",
+    round: int = 0,
 ) -> "Judge":
     """The judge that a config names. Raises ConfigError for an unknown name or a pack that does not fit."""
     name = config.protocol
+    pictures = Pictures(images)
+    asker = Asker(model, pictures, store=store, replies=replies, attempts=config.attempts, name=model_name, round=round)
+    if name == CHAT:
+        from rmsweb.bench.judges.chat import ChatJudge
+
+        return ChatJudge(asker, config)
     plain = next((p for p in PROTOCOLS if name in (p, OWN + p.replace("/", "-"))), None)
     if plain is None:
-        raise ConfigError(f"judge.protocol {name!r} is unknown; choose rules, rmsweb/chat, {', '.join(names())}")
+        raise ConfigError(f"judge.protocol {name!r} is unknown; choose rules, {CHAT}, {', '.join(names())}")
     module, _, class_name = PROTOCOLS[plain].partition(":")
     protocol = getattr(importlib.import_module(f"rmsweb.bench.judges.{module}"), class_name)
-    asker = Asker(model, Pictures(images), store=store, replies=replies, attempts=config.attempts, name=model_name)
     return protocol(asker, wording(protocol.PACK, protocol.OWN, config), config)  # type: ignore[no-any-return]
 
 

@@ -108,9 +108,14 @@ class Asker:
         replies: Iterable[Call] = (),
         attempts: int = 3,
         name: str = "",
+        round: int = 0,
     ) -> None:
-        """`model` None: only `replies` answer. `attempts`: tries of one question, see `ask`. `name`: of the model."""
+        """`model` None: only `replies` answer. `attempts`: tries of one question, see `ask`. `name`: of the model.
+
+        `round`: how often what could not be judged has been asked for again: other seeds, other replies.
+        """
         self.model, self.pictures, self.attempts, self._store = model, pictures, attempts, store
+        self.round = round
         self.name = name or (model.name if model else "stored")
         self._replies: dict[tuple[str, str, str, int], Call] = {
             (call.trajectory_id, call.key, call.prompt, call.attempt): call for call in replies
@@ -128,7 +133,7 @@ class Asker:
         seed: int | None = None,
         attempt: int = 0,
     ) -> Reply:
-        """One reply. `attempt` > 0 asks again: warmer, since a greedy reply would only come again.
+        """One reply. `attempt` > 0 asks again: warmer, another seed, since the same reply would only come again.
 
         Raises NoReply when the endpoint failed, the prompt was too long or no reply is stored, BudgetError.
         """
@@ -142,6 +147,7 @@ class Asker:
         if self.model is None:
             raise NoReply("not_stored", f"no reply to {key} of {trajectory_id} is stored for this very question")
         warmth = temperature if attempt == 0 else max(temperature, 0.7)
+        seed = attempt if seed is None and attempt else None if seed is None else seed + attempt + 1000 * self.round
         try:
             reply = (await self.model.complete(messages, temperature=warmth, max_tokens=max_tokens, seed=seed))[0]
         except EndpointError as error:

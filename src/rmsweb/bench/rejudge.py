@@ -1,0 +1,133 @@
+"""The stage `judge`: stored trajectories judged again, by any protocol, without a browser.
+
+Owns which verdicts are owed. Promises: the judged runs are not touched; verdicts and every question with its reply
+are stored as they come, so that a kill repeats no paid call; the same command again asks once more for what could not
+be judged, and for nothing else; with stored replies (`--from replies=JUDGED`) no endpoint is asked at all. A judge that
+is gone stops the stage instead of leaving a run full of empty verdicts.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rmsweb.bench.judges.asking import Call
+from rmsweb.errors import DataError, RunError
+from rmsweb.judge import Judge
+from rmsweb.progress import Progress, Silent
+from rmsweb.records import INFRA_STOPS, Trajectory, Verdict
+from rmsweb.statistics import wilson
+from rmsweb.store import Run
+
+GONE = 8
+"""Verdicts in a row for which the endpoint did not answer: it is down."""
+
+JudgeOf = Callable[[Trajectory], Judge]
+
+
+def gathered(sources: Mapping[str, Run]) -> dict[str, Trajectory]:
+    """Trajectories of all runs by id. Raises DataError when two runs hold the same id or none holds any."""
+    found: dict[str, tuple[Path, Trajectory]] = {}
+    for run in sources.values():
+        for trajectory in run.read("trajectory", Trajectory):
+            if trajectory.id in found:
+                other = found[trajectory.id][0]
+                raise DataError(f"holds trajectory {trajectory.id}, and so does {other}; judge them apart", run.path)
+            found[trajectory.id] = (run.path, trajectory)
+    if not found:
+        paths = ", ".join(str(run.path) for run in sources.values())
+        raise RunError(f"there is no trajectory to judge in {paths}")
+    return {ident: trajectory for ident, (_, trajectory) in found.items()}
+
+
+def owed(trajectories: Mapping[str, Trajectory], verdicts: Sequence[Verdict]) -> tuple[list[str], set[str]]:
+    """(ids to judge, those among them that could not be judged before). What the machine broke stays as it is."""
+    latest = {verdict.trajectory_id: verdict for verdict in verdicts}
+    fresh = [ident for ident in trajectories if ident not in latest]
+    again = {
+        ident
+        for ident, trajectory in trajectories.items()
+        if ident in latest and latest[ident].success is None and trajectory.stop not in INFRA_STOPS
+    }
+    return [ident for ident in trajectories if ident in again or ident in set(fresh)], again
+
+
+def answers_kept(calls: Sequence[Call], again: set[str]) -> list[Call]:
+    """Stored calls that still answer. Where a verdict is asked for again, the question that failed is asked anew:
+    the last one of that trajectory."""
+    last = {call.trajectory_id: call.key for call in calls if call.trajectory_id in again}
+    return [call for call in calls if last.get(call.trajectory_id) != call.key]
+
+
+async def run(
+    run: Run,
+    trajectories: Mapping[str, Trajectory],
+    judge_of: JudgeOf,
+    todo: Sequence[str],
+    *,
+    concurrency: int = 8,
+    show: Progress | None = None,
+) -> dict[str, Any]:
+    """Judge `todo`, at most `concurrency` at once, and return the summary of all verdicts of the run.
+
+    Raises RunError when the endpoint is gone, BudgetError when a budget is used up: both can be gone on with.
+    """
+    show, done, streak = show or Silent(), len(trajectories) - len(todo), 0
+    slots = asyncio.Semaphore(concurrency)
+    show("judge", done, len(trajectories))
+
+    async def one(ident: str) -> None:
+        nonlocal done, streak
+        async with slots:
+            trajectory = trajectories[ident]
+            verdict = await judge_of(trajectory)(trajectory)
+        gone = verdict.unjudged == "infra" and trajectory.stop not in INFRA_STOPS
+        streak = streak + 1 if gone else 0
+        if streak >= max(GONE, 2 * concurrency):
+            raise RunError(f"the judge did not answer {streak} times in a row: {verdict.reason}")
+        run.append("verdict", verdict.model_copy(update={"trajectory_id": ident}))
+        done += 1
+        show("judge", done, len(trajectories))
+
+    await _all([one(ident) for ident in todo])
+    return summary(run.read("verdict", Verdict), trajectories)
+
+
+async def _all(work: Sequence[Awaitable[None]]) -> None:
+    """All of it; the first error ends the rest and is raised as it is."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory]) -> dict[str, Any]:
+    """What was judged and what could not be: both denominators, and the rate that upstream's script would store."""
+    latest = {v.trajectory_id: v for v in verdicts if v.trajectory_id in trajectories}
+    said = [v for v in latest.values() if v.success is not None]
+    solved = sum(bool(v.success) for v in said)
+    labels = [v.details["upstream_label"] for v in latest.values() if "upstream_label" in v.details]
+    could_not = Counter(v.unjudged for v in latest.values() if v.success is None)
+    n = len(trajectories)
+    return {
+        "judge": ", ".join(sorted({v.judge for v in latest.values()})),
+        "n": n,
+        "judged": len(said),
+        "could_not_judge": dict(sorted(could_not.items())),
+        "success": solved / n if n else 0.0,
+        "interval": list(wilson(solved, n)),
+        "success_judged": solved / len(said) if said else None,
+        "interval_judged": list(wilson(solved, len(said))) if said else None,
+        "upstream_success": sum(label == 1 for label in labels) / n if labels else None,
+        "upstream_unlabelled": sum(label is None for label in labels) if labels else None,
+    }
+
+
+def round_of(verdicts: Sequence[Verdict], again: set[str]) -> int:
+    """How often what is asked for again has been judged before: a later round draws other seeds."""
+    counts = Counter(verdict.trajectory_id for verdict in verdicts if verdict.trajectory_id in again)
+    return max(counts.values(), default=0)
