@@ -27,6 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+tasks_app = typer.Typer(help="Task sets of the exams: list, get, check.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(tasks_app, name="tasks")
+
 Recipe = Annotated[Path | None, typer.Option("-c", "--config", help="Recipe (TOML); see recipes/.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Run directory to make or to go on with.")]
 From = Annotated[list[str] | None, typer.Option("--from", help="Input: a run directory, or NAME=DIRECTORY.")]
@@ -67,13 +70,13 @@ def _end_with(parent: int) -> None:
 def _stage(
     verb: str, out: Path, recipe: Path | None, sources: list[str] | None, sets: list[str] | None, quiet: bool
 ) -> None:
-    from rmsweb import stages
+    from rmsweb import exams, stages
     from rmsweb.config import load
     from rmsweb.progress import progress
 
     config = load(recipe, sets)
     with progress(quiet) as show:
-        summary = stages.STAGES[verb](config, out, stages.inputs(sources or []), show)
+        summary = {**stages.STAGES, "judge": exams.judge}[verb](config, out, stages.inputs(sources or []), show)
     if not quiet:
         print(json.dumps(summary, indent=2, default=str))
 
@@ -91,18 +94,95 @@ _add("sft", "Fine-tune the policy on samples (--from SAMPLES).")
 _add("mine", "Part 2: roll the policy out (--from SFT), find, label and fix critical states.")
 _add("rl", "Part 3: Salvage-DS on mined states (--from MINE --from SFT [--from SAMPLES]).")
 _add("eval", "Exam of any number of models on the same tasks (--from NAME=RUN ...).")
+_add("judge", "Judge stored runs again by any protocol (--from RUN ...; --from replies=JUDGED answers offline).")
 _add("pretrain", "Make the tiny base model again from synthetic pages.")
+
+
+@app.command("judge-eval")
+def judge_eval(
+    out: Out,
+    labels: Annotated[Path, typer.Option("--labels", help="Human labels: a file, or a folder of them.")],
+    source: From = None,
+    labels_format: Annotated[
+        str, typer.Option("--labels-format", help="Found out by the header unless given.")
+    ] = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """How well judges agree with human labels (--from JUDGED ..., or a folder of stored judge records)."""
+    from rmsweb import exams
+
+    exams.judge_eval(exams.labelled_inputs(source or []), labels, labels_format, out, quiet)
+
+
+@app.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(help="Folder of trajectories in another format.")],
+    out: Out,
+    format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara, molmoweb ...")] = "auto",
+    tasks: Annotated[Path | None, typer.Option("--tasks", help="Task set that the trajectories belong to.")] = None,
+    model: Annotated[str, typer.Option("--model", help="Name of the policy in tables.")] = "",
+) -> None:
+    """Trajectories of other tools -> a run directory that can be judged, reported, viewed and trained on."""
+    from rmsweb import exams
+    from rmsweb.config import load
+
+    print(json.dumps(exams.import_runs(folder, format, out, tasks, model, load(None)), indent=2))
+
+
+@app.command("export")
+def export(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")],
+    format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara, chat, sharegpt.")],
+    source: From = None,
+) -> None:
+    """A run's trajectories, or SFT samples, in other tools' formats (--from RUN)."""
+    from rmsweb import exams, stages
+
+    print(json.dumps(exams.export_runs(stages.inputs(source or []), format, out), indent=2))
+
+
+@tasks_app.command("list")
+def tasks_list() -> None:
+    """The task sets that are known, with what names a version."""
+    from rmsweb.tasksets import command
+
+    print(command.command_list())
+
+
+@tasks_app.command("get")
+def tasks_get(
+    name: Annotated[str, typer.Argument(help="A name that `rmsweb tasks list` shows.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write into.")] = Path("data"),
+) -> None:
+    """Download a task set from its public source, where the net and its licence allow it."""
+    from rmsweb.tasksets import command
+
+    print(command.command_get(name, out))
+
+
+@tasks_app.command("check")
+def tasks_check(path: Annotated[Path, typer.Argument(help="A task-set file.")], config: Recipe = None) -> None:
+    """Which version a file is, how many tasks, which dates have passed, what is wrong with it."""
+    from rmsweb.config import load
+    from rmsweb.tasksets import command
+
+    print(command.command_check(path, search_url=load(config).browser.search_url))
 
 
 @app.command()
 def report(
     source: From = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path("report.html"),
+    leaderboard: Annotated[bool, typer.Option("--leaderboard", help="Print published figures with protocols.")] = False,
 ) -> None:
     """One HTML file with plots and example trajectories from any runs (--from RUN ...)."""
     from rmsweb import stages
+    from rmsweb.bench.leaderboard import table
 
-    print(stages.report(stages.inputs(source or []), out))
+    if leaderboard:
+        table()
+    if source or not leaderboard:
+        print(stages.report(stages.inputs(source or []), out))
 
 
 @app.command()

@@ -6,7 +6,7 @@ Each works on files alone, without a browser; only `judge` may ask an endpoint. 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmsweb import parts
 from rmsweb.config import Config
@@ -41,8 +41,15 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
             if "replies" in given:
                 calls = [*Run.read_only(given["replies"]).read("call", Call), *calls]
             build = parts.Judges(config, run, calls, offline="replies" in given, round=stage.round_of(verdicts, again))
-            work = stage.run(run, trajectories, build, todo, concurrency=config.judge.model.concurrency, show=show)
-            summary = asyncio.run(work)
+
+            async def work() -> dict[str, Any]:
+                try:
+                    slots = config.judge.model.concurrency
+                    return await stage.run(run, trajectories, build, todo, concurrency=slots, show=show)
+                finally:
+                    await build.close()
+
+            summary = asyncio.run(work())
         else:
             summary = stage.summary(verdicts, trajectories)
         run.write_json("summary.json", summary)
@@ -50,15 +57,50 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
         return summary
 
 
-def judge_eval(given: Inputs, labels: Path, labels_format: str, out: Path) -> dict[str, Any]:
-    """A judge against human labels: agreement with intervals; `given` are runs with verdicts, or stored judge records."""
+def labelled_inputs(sources: Sequence[str]) -> dict[str, Path]:
+    """`--from` of `judge-eval`: run directories, or folders of stored judge records. Raises ConfigError."""
+    found: dict[str, Path] = {}
+    for source in sources:
+        name, equals, where = source.partition("=")
+        path = Path(where if equals else source)
+        if not path.is_dir():
+            raise ConfigError(
+                f"--from {source}: {path} is no folder; give a run directory or a folder of judge records"
+            )
+        if not equals:
+            name = path.resolve().name
+        if name in found:
+            raise ConfigError(f"--from: {name} is given twice ({found[name]} and {path}); write NAME={path}")
+        found[name] = path
+    return found
+
+
+def judge_eval(given: Inputs, labels: Path, labels_format: str, out: Path, quiet: bool = False) -> dict[str, Any]:
+    """A judge against human labels, with intervals; `given`: runs with verdicts, or folders of stored judge records."""
     from rmsweb.bench import judge_eval as stage
 
     if not given:
-        raise ConfigError(
-            "`rmsweb judge-eval` needs --from RUN: a run with verdicts, or a folder of stored judge records"
-        )
-    return stage.run(given, labels, labels_format=labels_format, out=out)
+        raise ConfigError("`rmsweb judge-eval` needs --from: a run with verdicts, or a folder of stored judge records")
+    found = stage.run(given, labels, labels_format=labels_format, out=out)
+    if not quiet:
+        stage.table(found)
+    return found
+
+
+def import_runs(folder: Path, format: str, out: Path, tasks: Path | None, model: str, config: Config) -> dict[str, Any]:
+    """Trajectories in another format -> a run directory."""
+    from rmsweb.bench import formats
+
+    return formats.import_runs(format, folder, out, tasks=tasks_of(tasks, config), model=model)
+
+
+def export_runs(given: Inputs, format: str, out: Path) -> dict[str, Any]:
+    """Trajectories or samples of one run in another format. Raises ConfigError unless one run is given."""
+    from rmsweb.bench import formats
+
+    if len(given) != 1:
+        raise ConfigError(f"`rmsweb export` takes one --from RUN, it was given {len(given)}")
+    return formats.export_runs(format, next(iter(given.values())), out)
 
 
 def tasks_of(path: Path | None, config: Config) -> Sequence[Task]:

@@ -64,6 +64,12 @@ class Judges:
         self.config, self.run, self.round = config, run, round
         self._replies, self._offline = list(replies), offline
         self._made: dict[str, Judge] = {}
+        self._model: ChatModel | None = None
+
+    async def close(self) -> None:
+        """Let go of the model's connections."""
+        if self._model is not None:
+            await self._model.close()
 
     def __call__(self, trajectory: Trajectory) -> Judge:
         """Raises ConfigError for rules on tasks that have none."""
@@ -82,9 +88,10 @@ class Judges:
 
     def _protocol(self) -> Judge:
         settings, images = self.config.judge, self.run.images
+        self._model = None if self._offline else build_model(settings.model, images)
         return judges.build(
             settings,
-            None if self._offline else build_model(settings.model, images),
+            self._model,
             images,
             store=lambda call: self.run.append("call", call),
             replies=self._replies,

@@ -146,7 +146,7 @@ class Asker:
             )  # fmt: skip
         if self.model is None:
             raise NoReply("not_stored", f"no reply to {key} of {trajectory_id} is stored for this very question")
-        warmth = temperature if attempt == 0 else max(temperature, 0.7)
+        warmth = temperature if attempt == self.round == 0 else max(temperature, 0.7)
         seed = attempt if seed is None and attempt else None if seed is None else seed + attempt + 1000 * self.round
         try:
             reply = (await self.model.complete(messages, temperature=warmth, max_tokens=max_tokens, seed=seed))[0]
