@@ -39,6 +39,14 @@ def imported(trajectory: Trajectory) -> str:
     return str(facts.get("format", "")) if isinstance(facts, dict) else ""
 
 
+def stored_screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
+    """(number of its file, SHA-256) of every screenshot of an imported attempt, in order; empty for our own."""
+    facts = trajectory.evidence.get("imported")
+    listed = facts.get("screenshots") if isinstance(facts, dict) else None
+    pairs = listed if isinstance(listed, list) else []
+    return [(int(str(pair[0])), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+
+
 def acts(trajectory: Trajectory) -> list[Act]:
     """Its actions in order; replies that were no action are left out (they did nothing)."""
     return [
@@ -74,7 +82,12 @@ def line_of(step: Step) -> str:
 
 
 def screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
-    """(number, SHA-256) in order: 0 before the first step, k + 1 after step k. A missing picture is empty."""
+    """(number, SHA-256) in order: 0 before the first step, k + 1 after step k. A missing picture is empty.
+
+    Of an imported attempt: the pictures that its format stores, with the numbers of their files.
+    """
+    if listed := stored_screenshots(trajectory):
+        return listed
     if not trajectory.steps:
         return []
     first = trajectory.steps[0].before.image
@@ -82,7 +95,12 @@ def screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
 
 
 def decided_on(trajectory: Trajectory) -> list[tuple[int, str]]:
-    """(number, SHA-256) of the screenshots that decisions were made on: one for each act, the final one included."""
+    """(number, SHA-256) of the screenshots that decisions were made on: one for each act, the final one included.
+
+    Of an imported attempt: the pictures that its format stores, with the numbers of their files.
+    """
+    if listed := stored_screenshots(trajectory):
+        return listed
     return [(act.index, act.before) for act in acts(trajectory)]
 
 
