@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmsweb.statistics import crossed_bootstrap, mcnemar, mean_interval, paired_bootstrap, wilson
+from rmsweb.statistics import (
+    cluster_bootstrap,
+    crossed_bootstrap,
+    kappa,
+    mcnemar,
+    mean_interval,
+    paired_bootstrap,
+    wilson,
+)
 
 
 def test_wilson_gives_published_values() -> None:
@@ -92,3 +100,44 @@ def test_mean_interval() -> None:
     assert mean_interval([1.0]) is None
     low, high = mean_interval([1.0, 2.0, 3.0, 4.0] * 20) or (0, 0)
     assert low < 2.5 < high
+
+
+def test_kappa_gives_worked_values_and_is_undefined_without_contrast() -> None:
+    assert kappa(20, 5, 10, 15) == pytest.approx(0.4)  # Cohen's textbook table: observed 0.7, expected 0.5
+    assert kappa(1, 0, 0, 1) == 1.0 and kappa(0, 1, 1, 0) == -1.0
+    assert kappa(0, 2, 0, 1) == 0.0, "exactly chance, without rounding error"
+    assert kappa(0, 0, 0, 0) is None and kappa(7, 0, 0, 0) is None and kappa(0, 0, 0, 7) is None
+
+
+@given(st.tuples(*[st.integers(0, 60)] * 4))
+def test_kappa_is_observed_beyond_expected_agreement_and_symmetric(counts: tuple[int, int, int, int]) -> None:
+    both, a_only, b_only, neither = counts
+    n = sum(counts)
+    found = kappa(*counts)
+    assert found == kappa(both, b_only, a_only, neither) == kappa(neither, a_only, b_only, both)
+    if found is not None:
+        yes_a, yes_b = (both + a_only) / n, (both + b_only) / n
+        expected = yes_a * yes_b + (1 - yes_a) * (1 - yes_b)
+        assert found == pytest.approx(((both + neither) / n - expected) / (1 - expected))
+
+
+def share(won: float, lost: float) -> float | None:
+    return won / (won + lost) if won + lost else None
+
+
+def test_cluster_bootstrap_is_wide_where_a_cluster_answers_as_one() -> None:
+    alone = cluster_bootstrap([[1, 0]] * 30 + [[0, 1]] * 30, share)
+    together = cluster_bootstrap([[10, 0]] * 3 + [[0, 10]] * 3, share)
+    assert alone and together
+    assert alone.low < 0.5 < alone.high and together.high - together.low > 2 * (alone.high - alone.low)
+    assert cluster_bootstrap([[1, 0]] * 30 + [[0, 1]] * 30, share) == alone, "the same seed draws the same"
+
+
+def test_cluster_bootstrap_matches_wilson_where_every_cluster_is_one_trial() -> None:
+    low, high = cluster_bootstrap([[1, 0]] * 70 + [[0, 1]] * 30, share, resamples=4000) or (0, 0)
+    assert (low, high) == pytest.approx(wilson(70, 100), abs=0.02)
+
+
+def test_cluster_bootstrap_says_nothing_of_too_little() -> None:
+    assert cluster_bootstrap([[1, 0]], share) is None and cluster_bootstrap([], share) is None
+    assert cluster_bootstrap([[0, 0]] * 5, share) is None, "undefined in every draw"

@@ -2,13 +2,14 @@
 
 Owns the computations that every claim of the project rests on: Wilson's interval for a rate, the paired
 bootstrap for a difference on the same tasks (runs fixed, nested in tasks, or crossed with tasks), McNemar's exact
-test, and the bootstrap of a mean and of a ratio. It knows no record and no file.
+test, the bootstrap of a mean and of a ratio, Cohen's kappa, and the bootstrap of any number made of counts, by
+clusters. It knows no record and no file.
 Nothing here corrects for many comparisons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -158,6 +159,49 @@ def ratio_interval(
     drawn = np.random.default_rng(seed).integers(0, len(a), (resamples, len(a)))
     tops, bottoms = a[drawn].sum(axis=1), b[drawn].sum(axis=1)
     return _percentiles(tops[bottoms > 0] / bottoms[bottoms > 0])
+
+
+def kappa(both: float, a_only: float, b_only: float, neither: float) -> float | None:
+    """Cohen's kappa of two yes / no raters (Cohen 1960) from their four counts: 1 is agreement, 0 is chance.
+
+    None where it is undefined: nothing was rated, or both say the same of everything.
+    """
+    chance = (both + a_only) * (a_only + neither) + (both + b_only) * (b_only + neither)
+    # (observed - expected) / (1 - expected) over a common denominator, so that whole counts give no rounding error
+    return 2 * (both * neither - a_only * b_only) / chance if chance else None
+
+
+MOST_CELLS = 1 << 22
+"""Weights drawn at once by `cluster_bootstrap` (32 MiB)."""
+
+
+def cluster_bootstrap(
+    counts_CK: Sequence[Sequence[float]],
+    statistic: Callable[..., float | None],
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval | None:
+    """Percentile interval of `statistic(*totals)` from drawing clusters with replacement, each with all that is in it.
+
+    A row holds what one cluster (a task, say) adds to each of K totals; the order of rows plays no part beyond the
+    draw. None below two clusters, and where the statistic is undefined (None) in more than half of the draws: the
+    others would say nothing of the whole.
+    """
+    import numpy as np
+
+    if len(counts_CK) < 2:
+        return None
+    table = np.asarray(counts_CK, dtype=float)
+    clusters, generator = len(table), np.random.default_rng(seed)
+    values: list[float] = []
+    step = max(1, MOST_CELLS // clusters)
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        weights = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
+        found = (statistic(*totals) for totals in (weights @ table).tolist())
+        values += [value for value in found if value is not None]
+    return _percentiles(np.asarray(values)) if 2 * len(values) >= resamples else None
 
 
 def _mean(values: Sequence[float]) -> float:
