@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rmsweb.bench.judges.packs import fill
 from rmsweb.bench.judges.verdicts import Said
 
 MOST = 50
@@ -156,3 +157,12 @@ def read_status(reply: str) -> Said:
     thoughts = reply[: marks[-1].start()] if marks else reply
     reason = re.sub(r"^\W*thoughts?\W*:", "", thoughts.strip(" \n*_#`"), flags=re.IGNORECASE).strip(" \n*_#`")
     return Said(said_status(reply), upstream_label(reply), reason)
+
+
+def final_text(verdict: str, bare: str, *, task: str, key_points: str, actions: str, kept: Kept) -> str:
+    """The text of the last call. `verdict`, `bare`: templates with and without the section of snapshots.
+
+    The section is left out when no picture is kept; it stays, empty, when pictures are kept and all reasons are empty.
+    """
+    values = {"{task}": task, "{key_points}": key_points, "{last_actions}": actions}
+    return fill(verdict, {**values, "{thoughts}": numbered(kept.reasons)}) if kept.numbers else fill(bare, values)
