@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmsweb.bench import judges
+from rmsweb.bench.judges.asking import Pictures
 from rmsweb.config import Config, ModelConfig, SuiteConfig
 from rmsweb.errors import ConfigError
 from rmsweb.judge import Judge, RuleJudge
@@ -52,8 +53,9 @@ def build_judge(suite: "Suite", config: Config, run: Run) -> Judge:
     """The suite's own rules, or a protocol over a chat model; its questions and replies are stored in the run."""
     if config.judge.protocol == "rules":
         return RuleJudge(suite)
-    model = build_model(config.judge.model, run.images)
-    return judges.build(config.judge, model, run.images, store=lambda call: run.append("call", call))
+    pictures = Pictures(run.images)
+    model = build_model(config.judge.model, pictures)
+    return judges.build(config.judge, model, pictures, store=lambda call: run.append("call", call))
 
 
 class Judges:
@@ -87,7 +89,7 @@ class Judges:
         return RuleJudge(build_suite(SuiteConfig.model_validate({"name": name}), self.config))
 
     def _protocol(self) -> Judge:
-        settings, images = self.config.judge, self.run.images
+        settings, images = self.config.judge, Pictures(self.run.images)
         self._model = None if self._offline else build_model(settings.model, images)
         return judges.build(
             settings,

@@ -54,9 +54,12 @@ def build(
     model_name: str = "",
     round: int = 0,
 ) -> "Judge":
-    """The judge that a config names. Raises ConfigError for an unknown name or a pack that does not fit."""
+    """The judge that a config names. Raises ConfigError for an unknown name or a pack that does not fit.
+
+    `images`: the `Pictures` that `model` looks its pictures up in, else it does not know the re-encoded ones.
+    """
     name = config.protocol
-    pictures = Pictures(images)
+    pictures = images if isinstance(images, Pictures) else Pictures(images)
     asker = Asker(model, pictures, store=store, replies=replies, attempts=config.attempts, name=model_name, round=round)
     if name == CHAT:
         from rmsweb.bench.judges.chat import ChatJudge
