@@ -1,7 +1,8 @@
 """Looks whether this machine and a recipe's endpoints can do what rmsweb needs, and names the cure where not.
 
-Owns the checks: browser, disk, and for each endpoint of the recipe: does it answer, how does it split thinking, can our
-reader read its reply, how many pictures does it take, what does a picture cost, does it add a hidden system prompt.
+Owns the checks: browser, disk, the recipe's task file, and for each endpoint of the recipe: does it answer, how does
+it split thinking, can our reader read its reply, how many pictures does it take, what does a picture cost, does it add
+a hidden system prompt.
 Never changes anything; asks an endpoint for a handful of short replies.
 """
 
@@ -15,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from rmsweb.actions import Viewport
@@ -52,6 +54,8 @@ def show(config: Config, probe: bool) -> int:
 async def check_all(config: Config) -> list[Check]:
     """All checks of a recipe; endpoints only where the recipe names them."""
     rows = [browser_check(config), disk_check(Path.cwd())]
+    if config.suite.name == "file" and config.suite.path:
+        rows.append(tasks_check(config, date.today()))
     named = endpoints(config)
     if not named:
         rows.append(Check("endpoint", None, "the recipe names none (give -c, or --set policy.name=... to check one)"))
@@ -102,6 +106,24 @@ def disk_check(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free / 1e9
     cure = "" if free >= FREE_GB else f"a run of a few hundred episodes needs about {FREE_GB:g} GB"
     return Check("disk", free >= FREE_GB, f"{free:.1f} GB free at {folder}", cure)
+
+
+def tasks_check(config: Config, today: date) -> Check:
+    """What the recipe's task file is, and how many of its tasks have dates that have passed."""
+    from rmsweb import tasksets
+    from rmsweb.tasksets.dates import dated
+    from rmsweb.tasksets.taskset import named
+
+    name = "task file"
+    try:
+        found = tasksets.load(config.suite.path, search_url=config.browser.search_url)
+    except RmswebError as error:
+        return Check(name, False, str(error), "'rmsweb tasks list' names the files that rmsweb reads and fetches")
+    passed = dated(found.tasks, today)
+    if not passed:
+        return Check(name, True, f"{found.label}; no task has a date before {today}")
+    detail = f"{found.label}; {len(passed)} have dates before {today}: {named(one.id for one in passed)}"
+    return Check(name, None, detail, "they cannot be done as they are worded: patch them, or leave them out and say so")
 
 
 def reading_check(config: Config) -> Check:

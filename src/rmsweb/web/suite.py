@@ -9,14 +9,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import ValidationError
-
-from rmsweb.config import SuiteConfig
-from rmsweb.errors import ConfigError, DataError
+from rmsweb import tasksets
+from rmsweb.config import BrowserConfig, SuiteConfig
+from rmsweb.errors import ConfigError
 from rmsweb.records import Task, Verdict
+from rmsweb.tasksets import TaskSet
 
 if TYPE_CHECKING:
     from rmsweb.web.browser import Page
+
+SEARCH_URL: str = BrowserConfig().search_url
 
 
 class PageOpener(Protocol):
@@ -57,27 +59,44 @@ class Suite(Protocol):
 
 
 class FileSuite:
-    """Tasks on real pages from a JSONL file of Task records (`SuiteConfig.path`). It has no rules: a judge decides."""
+    """Tasks on real pages from a task file (`SuiteConfig.path`): any layout that `tasksets` reads, or Task records.
+
+    It has no rules: a judge decides. `search_url` is where tasks without a start address of their own begin, for the
+    benchmark that allows it (WebTailBench).
+    """
 
     name = "file"
+
+    def __init__(self, search_url: str = SEARCH_URL) -> None:
+        self.search_url = search_url
 
     def tasks(self, config: SuiteConfig) -> list[Task]:
         """The file's rows of the split from `offset` on, at most `count`, of the sites and templates named.
 
+        A public benchmark's rows are an exam whatever split is asked for. Raises as `taskset` does.
+        """
+        found = self.taskset(config)
+        exam = found.name != "file"
+        chosen = [
+            task
+            for task in found.tasks
+            if (task.split == config.split or (exam and task.split == "exam"))
+            and (not config.sites or task.site in config.sites)
+            and (not config.templates or task.template in config.templates)
+        ]
+        return chosen[config.offset : config.offset + config.count]
+
+    def taskset(self, config: SuiteConfig) -> TaskSet:
+        """The whole file with its version, hashes and notes.
+
         Raises ConfigError without a path, DataError for a row that is no task, lacks a start address or repeats an id.
         """
         if not config.path:
-            raise ConfigError("suite.path is empty; give a JSONL file of tasks (one Task record a line)")
-        found, seen = [], set()
-        for task in _read(Path(config.path)):
-            if task.id in seen:
-                raise DataError(f"task id {task.id} occurs twice", config.path)
-            seen.add(task.id)
-            if task.split != config.split or (config.sites and task.site not in config.sites):
-                continue
-            if not config.templates or task.template in config.templates:
-                found.append(task)
-        return found[config.offset : config.offset + config.count]
+            raise ConfigError("suite.path is empty; give a file of tasks ('rmsweb tasks list' names the public ones)")
+        path = Path(config.path)
+        if not path.exists():
+            raise ConfigError(f"suite.path {path} does not exist")
+        return tasksets.load(path, search_url=self.search_url)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -94,27 +113,5 @@ class FileSuite:
         return {}
 
     def check(self, task: Task, answer: str | None, evidence: dict[str, Any]) -> Verdict:
-        reason = "tasks from a file have no rule check; use judge.protocol = 'rmsweb/chat'"
+        reason = "tasks from a file have no rule check; name one in judge.protocol (docs/exams.md)"
         return Verdict(success=None, judge="rules", unjudged="no_verdict", reason=reason)
-
-
-def _read(path: Path) -> list[Task]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise ConfigError(f"suite.path {path} does not exist") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8: {error}", path) from None
-    tasks = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            task = Task.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path, number) from None
-        if not task.start_url:
-            raise DataError(f"task {task.id} has no start_url", path, number)
-        tasks.append(task)
-    return tasks
