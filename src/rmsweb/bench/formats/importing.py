@@ -1,0 +1,168 @@
+"""A foreign folder becomes a run directory of the verb `import`.
+
+Owns joining with a task set, attempt numbers, resuming, and what becomes of stored verdicts. Promises: one odd attempt
+never ends the rest (it is skipped, with its reason); the same command again goes on; verdicts of other judges are named
+`imported:<file>` and never mixed: verdicts.jsonl holds those of one file only, all of them lie in
+imported_verdicts.jsonl.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rmsweb.bench.formats.attempts import join, trajectory_of
+from rmsweb.bench.formats.pictures import Pictures
+from rmsweb.bench.formats.registry import find, reader
+from rmsweb.bench.reading import stored_screenshots
+from rmsweb.config import Config
+from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.records import Task, Trajectory, Verdict
+from rmsweb.store import Run
+
+ORIGIN = "import.json"
+"""What was imported: format, folder, model."""
+STORED = "imported_verdict"
+
+
+def import_runs(
+    format: str, folder: Path, out: Path, *, tasks: Sequence[Task] = (), model: str = "", verdicts: str = ""
+) -> dict[str, Any]:
+    """Read every attempt below `folder` into the run directory `out`; returns the summary, also in summary.json.
+
+    `format`: a name of `registry.FORMATS`, or `auto`. `tasks`: task set to join by id. `model`: name of the policy.
+    `verdicts`: which stored verdicts become the run's own (`scores/gpt_eval.json`); needed only where there are
+    several. Raises ConfigError, DataError (nothing could be read), RunError (`out` is something else).
+    """
+    folder = Path(folder)
+    name, units = find(format, folder)
+    with Run.open(Path(out), "import", Config(), compare=()) as run:
+        _same_origin(run, {"format": name, "folder": str(folder.resolve()), "model": model})
+        work = _Import(run, name, folder, {task.id: task for task in tasks}, model)
+        for unit in units:
+            work.take(unit)
+        if not work.taken:
+            reasons = "; ".join(f"{one['path']}: {one['reason']}" for one in work.skipped[:3])
+            raise DataError(f"none of {len(units)} attempts could be read: {reasons}", folder)
+        summary = work.summary(verdicts)
+        run.write_json("summary.json", summary)
+        run.finish(trajectories=summary["trajectories"], skipped=len(work.skipped))
+        return summary
+
+
+class _Import:
+    """One pass over the attempts of a folder."""
+
+    def __init__(self, run: Run, format: str, folder: Path, tasks: dict[str, Task], model: str) -> None:
+        self.run, self.format, self.folder, self.tasks, self.model = run, format, folder, tasks, model
+        self.taken = {_path(t): t for t in run.read("trajectory", Trajectory)}
+        self.numbers = Counter(t.task.id for t in self.taken.values())
+        have = run.read(STORED, Verdict)
+        self.judged = {(v.trajectory_id, v.judge) for v in have}
+        self.skipped: list[dict[str, str]] = []
+        self.joins: dict[str, list[str]] = {"joined": [], "unknown": [], "other_goal": []}
+
+    def take(self, unit: Path) -> None:
+        """Read one attempt unless it is there; an attempt that cannot be read is skipped with its reason."""
+        where = unit.relative_to(self.folder).as_posix()
+        pictures = Pictures(self.run.images)
+        try:
+            attempt = reader(self.format).read(unit, pictures)
+            if not attempt.task_id.strip():
+                raise DataError("has no task id", unit)
+            task, joined = join(attempt, self.tasks)
+            if not task.goal.strip():
+                raise DataError("holds no task text; give the task file it belongs to (its ids must match)", unit)
+        except DataError as error:
+            self.skipped.append({"path": where, "reason": str(error)})
+            return
+        if joined:
+            self.joins[joined].append(task.id)
+        if where in self.taken:
+            trajectory = self.taken[where]
+        else:
+            attempt.notes += pictures.notes
+            number = self.numbers[task.id]
+            self.numbers[task.id] += 1
+            trajectory = trajectory_of(
+                attempt,
+                task,
+                format=self.format,
+                path=where,
+                model=self.model,
+                number=number,
+                converted=pictures.converted,
+            )
+            self.run.append("trajectory", trajectory)
+            self.taken[where] = trajectory
+        for verdict in attempt.verdicts:
+            if (trajectory.id, verdict.judge) not in self.judged:
+                self.judged.add((trajectory.id, verdict.judge))
+                self.run.append(STORED, verdict.model_copy(update={"trajectory_id": trajectory.id}))
+
+    def summary(self, wanted: str) -> dict[str, Any]:
+        """What was read; makes the stored verdicts of one file the run's own."""
+        stored = self.run.read(STORED, Verdict)
+        judges = Counter(v.judge for v in stored)
+        chosen = self._choose(judges, wanted)
+        known = {v.trajectory_id for v in self.run.read("verdict", Verdict)}
+        for verdict in stored:
+            if verdict.judge == chosen and verdict.trajectory_id not in known:
+                self.run.append("verdict", verdict)
+        found = list(self.taken.values())
+        facts = [_facts(t) for t in found]
+        result: dict[str, Any] = {
+            "format": self.format,
+            "trajectories": len(found),
+            "tasks": len({t.task.id for t in found}),
+            "steps": sum(len(t.steps) for t in found),
+            "pictures": len(self.run.images),
+            "missing_pictures": sum(not sha for t in found for _, sha in stored_screenshots(t)),
+            "converted_pictures": sum(len(f.get("converted", ())) for f in facts),
+            "stops": dict(Counter(t.stop.value for t in found)),
+            "skipped": self.skipped,
+            "notes": {t.id: f["notes"] for t, f in zip(found, facts, strict=True) if "notes" in f},
+            "stored_verdicts": dict(judges),
+            "verdicts": chosen,
+        }
+        if self.tasks:
+            result["task_set"] = {key: sorted(ids) for key, ids in self.joins.items()}
+        return result
+
+    def _choose(self, judges: Counter[str], wanted: str) -> str:
+        """The stored verdicts that become the run's; empty where there are none, or several and none was named."""
+        there = {v.judge for v in self.run.read("verdict", Verdict)}
+        names = sorted(name.removeprefix("imported:") for name in judges)
+        if wanted:
+            if f"imported:{wanted}" not in judges:
+                raise ConfigError(f"no verdicts of {wanted!r} are stored; there are: {', '.join(names) or 'none'}")
+            if there - {f"imported:{wanted}"}:
+                raise RunError(f"{self.run.path} already has verdicts of {', '.join(sorted(there))}; choose another -o")
+            return f"imported:{wanted}"
+        if there:
+            return min(there)
+        return next(iter(judges)) if len(judges) == 1 else ""
+
+
+def _path(trajectory: Trajectory) -> str:
+    return str(_facts(trajectory).get("path", ""))
+
+
+def _facts(trajectory: Trajectory) -> dict[str, Any]:
+    facts = trajectory.evidence.get("imported")
+    return facts if isinstance(facts, dict) else {}
+
+
+def _same_origin(run: Run, origin: dict[str, str]) -> None:
+    """Refuse to import something else into the same run."""
+    path = run.path / ORIGIN
+    if not path.exists():
+        run.write_json(ORIGIN, origin)
+        return
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"not a record of an import: {error}; choose another -o", path) from None
+    if before != origin:
+        raise RunError(f"{run.path} holds another import ({before}); choose another -o")

@@ -1,0 +1,93 @@
+"""Online-Mind2Web submissions: `<root>/<task_id>/result.json`, `trajectory/<n>_screenshot.png`. Read and write.
+
+result.json: `task_id`, `task`, `action_history`, `thoughts` (as long), `final_result_response`, `input_image_paths`.
+Rule of the leaderboard kept by the writer: `action_history` states facts only, the act that ends the episode is not in
+it. Picture k is what action k was decided on, the last one the page after the last action.
+
+The format cannot hold: structured actions (an action comes back as its line), the thought of the final act, replies
+that were no action, how an episode without an answer ended, URLs, tokens, times, effects, viewport, attempt, policy.
+"""
+
+from pathlib import Path
+
+from rmsweb.actions import Answer
+from rmsweb.bench import reading
+from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move, seen_by
+from rmsweb.bench.formats.files import child, field, inside, json_bytes, read_json, texts
+from rmsweb.bench.formats.pictures import Pictures, numbered, stored, write_numbered
+from rmsweb.records import Stop, Trajectory
+from rmsweb.store import Images
+
+RESULT = "result.json"
+PICTURES = "trajectory"
+
+
+def units(folder: Path, names: list[str]) -> list[Path]:
+    """Attempts of this folder."""
+    return [folder] if RESULT in names else []
+
+
+def read(folder: Path, pictures: Pictures) -> Attempt:
+    """One submission. Raises DataError: fields of a wrong type, pictures whose order is not known."""
+    path = child(folder, RESULT)
+    data = read_json(path, dict)
+    task_id = field(data, "task_id", str, path, folder.name)
+    actions = texts(data, "action_history", path, needed=True)
+    thoughts = texts(data, "thoughts", path)
+    answer = field(data, "final_result_response", str, path, "")
+    notes = [] if task_id == folder.name else [f"task_id {task_id!r} lies in folder {folder.name!r}"]
+    if thoughts and len(thoughts) not in (len(actions), len(actions) + bool(answer)):
+        notes.append(f"{len(thoughts)} thoughts for {len(actions)} actions; matched from the first")
+    moves = [
+        Move(intent=line, thought=thoughts[k] if k < len(thoughts) else "", raw=line) for k, line in enumerate(actions)
+    ]
+    if answer:
+        last = thoughts[len(actions)] if len(thoughts) > len(actions) else ""
+        moves.append(Move(intent="", action=Answer(text=answer), thought=last, raw=answer))
+    place = folder / PICTURES
+    names = [p.name for p in place.iterdir()] if place.is_dir() and not place.is_symlink() else []
+    shots = stored(numbered(names, place), place, pictures)
+    if not shots:
+        notes.append(f"no screenshots in {PICTURES}/")
+    elif len(shots) not in (len(actions), len(actions) + 1):
+        notes.append(f"{len(shots)} screenshots for {len(actions)} actions; matched from the first")
+    inputs = _inputs(folder, texts(data, "input_image_paths", path), pictures)
+    return Attempt(
+        task_id=task_id,
+        goal=field(data, "task", str, path, ""),
+        moves=moves,
+        shots=shots,
+        seen=[sha for _, sha in shots],
+        answer=answer or None,
+        stop=Stop.ANSWERED if answer else Stop.DONE,
+        detail="" if answer else UNSAID,
+        facts={"input_images": list(inputs)} if inputs else {},
+        notes=notes,
+        viewport=pictures.size,
+    )
+
+
+def _inputs(folder: Path, names: list[str], pictures: Pictures) -> list[str]:
+    """Pictures that belong to the task itself, from within the folder."""
+    return [pictures.add(inside(folder, name), name) for name in names]
+
+
+def place(trajectory: Trajectory) -> tuple[str, ...]:
+    """Folder of a trajectory below the root, before it is made safe."""
+    return (trajectory.task.id,)
+
+
+def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
+    """Write one submission into `folder`; returns what could not be written as it is."""
+    acts = [act for act in reading.acts(trajectory) if not act.final]
+    _, notes = write_numbered(images, seen_by(trajectory), folder / PICTURES, "{}_screenshot.png", 0)
+    result = {
+        "task_id": trajectory.task.id,
+        "task": trajectory.task.goal,
+        "action_history": [act.line for act in acts],
+        "thoughts": [act.thought for act in acts],
+        "final_result_response": trajectory.answer or "",
+        "input_image_paths": [],
+    }
+    (folder / RESULT).write_bytes(json_bytes(result))
+    return notes
