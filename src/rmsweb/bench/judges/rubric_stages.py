@@ -30,6 +30,8 @@ RUBRIC = "rubric"
 """Key of `Task.meta` that holds a task's own rubric, as JSON value or JSON text."""
 VOTING = 0.7
 """Least temperature of several outcome votes: greedy ones would all be the same."""
+SEEDS_APART = 100
+"""Seeds between two votes: a vote that is asked again may not repeat another one's seed."""
 
 _TASK = frozenset({"task_definition", "init_url_context"})
 _RUN = _TASK | {"action_history"}
@@ -219,7 +221,7 @@ class Stages:
         warm = self.temperature if self.votes == 1 else max(self.temperature, VOTING)
         values = {**self._judged(case, rubric, found), **self._policy(case, outcome=True)}
         return await self._ask(
-            case, f"outcome/{vote}", "outcome", values, reading.read_outcome, temperature=warm, seed=vote
+            case, f"outcome/{vote}", "outcome", values, reading.read_outcome, temperature=warm, seed=SEEDS_APART * vote
         )
 
     async def crossed(self, case: Case, rubric: Rubric, found: Found) -> tuple[bool, str]:
