@@ -343,30 +343,58 @@ class TrainSample(Record):
 
 
 class Score(Record):
-    """One number with everything needed to know what it is."""
+    """One number with everything needed to know what it is. What a run never recorded keeps its default."""
 
     name: str
     policy: str
     suite: str
     split: str
-    n: int
+    n: int  # episodes asked for, tasks times runs: the first denominator
     successes: int
-    judged: int
-    """Trajectories with a verdict; the second denominator."""
-    outcomes: dict[str, int] = Field(default_factory=dict)
-    success: float
-    interval: tuple[float, float]
-    """Wilson, 95 %."""
+    judged: int  # episodes with a verdict: the second denominator
+    outcomes: dict[str, int] = Field(default_factory=dict)  # `Outcome` and `missing`; they add up to `n`
+    marks: dict[str, int] = Field(default_factory=dict)
+    """Across the outcomes: ran, no_answer, blocked, captcha, step_limit, claimed, claimed_not_done."""
+    unjudged: dict[str, int] = Field(default_factory=dict)  # why the judge could not tell -> episodes
+    success: float | None  # over all; None where nothing was judged: no rate is no zero
+    interval: tuple[float, float] | None
+    """95 %: Wilson for one run of each task, a bootstrap over tasks for several."""
     success_judged: float | None = None
     interval_judged: tuple[float, float] | None = None
+    success_upstream: float | None = None
+    """Over all: what the protocol's upstream script would store as 1. None: it has no such reading."""
+    labelled_upstream: int = 0  # episodes that it would have labelled at all
+    success_finished: float | None = None
+    """As Fara's webeval averages: aborted and unjudged left out, over the step limit 0; over `finished` episodes."""
+    finished: int = 0
     steps_on_solved: float | None = None
+    steps_with_end: bool = True  # the final answer or terminate counts as a step
     by_template: dict[str, tuple[int, int]] = Field(default_factory=dict)
-    """template -> (successes, n)."""
+    """template -> (successes, episodes played)."""
+    breakdown: dict[str, dict[str, tuple[int, int]]] = Field(default_factory=dict)
+    """site, template, level, segment -> value -> (successes, episodes asked for)."""
     tokens: int = 0
     wall_s: float = 0.0
-    judge: str = ""
+    judge: str = ""  # its whole name: protocol, model, prompt hash, pictures
+    protocol: str = ""
+    judge_model: str = ""
     viewport: tuple[int, int] = (1280, 800)
-    temperature: float = 0.0
-    dataset: str = ""
-    """Hash of the task ids."""
+    observation: str = ""
+    temperature: float | None = None  # of the policy; None: not recorded, as for imported runs
+    top_p: float | None = None
+    seed: int | None = None
+    dataset: str = ""  # hash of the task ids
+    texts: str = ""  # hash of task ids and goals: other wording or dates give another one
+    version: str = ""  # of the task set, where ids and texts are those of a known one
+    task_file: str = ""  # SHA-256 of the file that the tasks came from, 16 digits
+    tasks: int = 0
+    tasks_of: int | None = None  # tasks in that file, where fewer were asked for
+    step_cap: tuple[int, int] | None = None  # smallest and largest limit of the tasks
+    runs: int = 1  # of each task
+    by_run: tuple[float, ...] = ()  # success over all tasks of each run
+    unstable: float | None = None  # share of tasks whose verdict differs between runs
+    pass_at: dict[int, tuple[float, float, float]] = Field(default_factory=dict)
+    """k -> unbiased pass@k and its 95 % bounds, over all tasks."""
+    excluded: dict[str, str] = Field(default_factory=dict)  # tasks left out -> why
+    contamination: dict[str, int] | None = None  # overlap with training tasks; None: not recorded
     extra: dict[str, Any] = Field(default_factory=dict)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from specimens import task, trajectory, verdict
 
-from rmsweb.bench import metrics
+from rmsweb.bench import costs, metrics, rates
 from rmsweb.bench.metrics import Result
 from rmsweb.records import Outcome, Stop
 from rmsweb.store import Images
@@ -43,16 +43,16 @@ def test_unjudged_and_missing_count_over_all_tasks_and_not_over_judged_ones(imag
     tasks = [task(i) for i in range(10)]
     rows = [row(images, 0, True), row(images, 1, True), row(images, 2, False), row(images, 3, None)]
     rows.append(row(images, 4, False, stop=Stop.BROWSER_ERROR))
-    score = metrics.score("heldout", "sft", tasks, rows)
+    score = rates.score("heldout", "sft", tasks, rows)
     assert (score.n, score.successes, score.judged) == (10, 2, 3)
     assert score.success == 0.2 and score.success_judged == pytest.approx(2 / 3)
     assert score.outcomes == {"failure": 1, "infra_error": 1, "judge_failed": 1, "missing": 5, "success": 2}
     assert score.by_template == {"add": (1, 2), "book": (0, 1), "comment": (0, 1), "price": (1, 1)}
-    assert score.dataset == metrics.dataset_hash(list(reversed(tasks)))
 
 
 def test_nothing_ran_has_no_rate_over_judged_tasks(images: Images) -> None:
-    score = metrics.score("heldout", "sft", [task(0)], [row(images, 0, False, stop=Stop.MODEL_ERROR)])
+    score = rates.score("heldout", "sft", [task(0)], [row(images, 0, False, stop=Stop.MODEL_ERROR)])
+    assert score.success is None and score.interval is None, "no rate is not a rate of zero"
     assert score.success_judged is None and score.interval_judged is None and score.judged == 0
 
 
@@ -93,10 +93,10 @@ def test_step_budget_curve_ends_at_the_success_rate(images: Images) -> None:
 
 def test_cost_counts_failures_too_and_zero_means_not_recorded(images: Images) -> None:
     rows = [row(images, 0, True, 2), row(images, 1, False, 4)]
-    cost = metrics.cost(rows, price=(1.0, 10.0))
+    cost = costs.cost(rows, price=(1.0, 10.0))
     assert (cost.steps_per_task, cost.steps_per_success, cost.tokens_per_success) == (3, 6, 720)
     assert cost.money_per_success == pytest.approx((600 * 1 + 120 * 10) / 1e6)
-    assert metrics.cost(rows).money_per_task is None and metrics.cost([]).steps_per_task is None
+    assert costs.cost(rows).money_per_task is None and costs.cost([]).steps_per_task is None
 
 
 def test_claims_and_modes(images: Images) -> None:

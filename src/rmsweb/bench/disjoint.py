@@ -1,7 +1,10 @@
 """No task of the exam was trained on: found out from the run directories, asserted before the first episode.
 
 Owns the comparison of exam tasks with training tasks and the walk from a checkpoint's run back to the tasks it was
-trained on. Equal goal texts in different worlds are counted, not refused: a small vocabulary makes them unavoidable.
+trained on. Compared are ids, worlds (suite, site and seed), templates of the held-out-template split, and the text on
+its host (`tasksets.overlap`). A site that is served here is another host in every world, so equal goal texts in
+different worlds are counted and not refused: a small vocabulary makes them unavoidable. Equal texts on other hosts of
+the real web are counted too.
 """
 
 import json
@@ -11,6 +14,7 @@ from typing import NamedTuple
 
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Task
+from rmsweb.tasksets.overlap import text_host_overlap
 
 SOURCES = ("trajectories.jsonl", "samples.jsonl", "states.jsonl")
 """Record files whose lines carry a task."""
@@ -26,37 +30,59 @@ class Overlap(NamedTuple):
     templates: tuple[str, ...]
     """Templates of the held-out-template split that were trained on."""
     goals: int
-    """Exam tasks whose goal text also occurs in training (in another world)."""
+    """Exam tasks whose text also occurs in training, in another world or on another host."""
     training: int
     """Training tasks compared with."""
+    texts: tuple[str, ...] = ()
+    """Ids of exam tasks of the real web whose text also occurs in training on the same host."""
+
+    def counts(self) -> dict[str, int]:
+        """How many of each, as every score states it."""
+        return {
+            "training": self.training,
+            "tasks": len(self.tasks),
+            "worlds": len(self.worlds),
+            "templates": len(self.templates),
+            "texts": len(self.texts),
+            "goals": self.goals,
+        }
 
 
 def overlap(exam: Sequence[Task], training: Iterable[Task]) -> Overlap:
-    """Compare by id, by world (site and seed) and, for held-out templates, by template."""
+    """Compare by id, by world (site and seed), for held-out templates by template, and by text and host."""
     trained = list(training)
-    ids, worlds = {t.id for t in trained}, {_world(t) for t in trained}
+    ids, worlds = {t.id for t in trained}, {_world(t) for t in trained} - {""}
     templates = {(t.suite, t.template) for t in trained}
-    goals = {" ".join(t.goal.lower().split()) for t in trained}
+    texts = text_host_overlap(exam, trained)
+    served = {t.id for t in exam if not t.start_url}
     return Overlap(
         tasks=tuple(sorted({t.id for t in exam if t.id in ids})),
         worlds=tuple(sorted({_world(t) for t in exam if _world(t) in worlds})),
         templates=tuple(
             sorted({t.template for t in exam if t.split == "heldout_template" and (t.suite, t.template) in templates})
         ),
-        goals=sum(" ".join(t.goal.lower().split()) in goals for t in exam),
+        goals=len(texts.elsewhere) + sum(ident in served for ident in texts.same),
         training=len(trained),
+        texts=tuple(sorted(ident for ident in texts.same if ident not in served)),
     )
 
 
-def assert_disjoint(exam: Sequence[Task], training: Iterable[Task]) -> Overlap:
-    """The overlap, when it is none but goal texts. Raises ConfigError and names what is shared otherwise."""
+def assert_disjoint(exam: Sequence[Task], training: Iterable[Task], *, allowed: bool = False) -> Overlap:
+    """The overlap, when it is none but goal texts elsewhere. Raises ConfigError and names what is shared otherwise,
+    unless it is `allowed` (eval.allow_overlap): then every score states the counts."""
     found = overlap(exam, training)
-    for what, shared in (("tasks", found.tasks), ("worlds", found.worlds), ("held-out templates", found.templates)):
-        if shared:
+    for what, shared in (
+        ("tasks", found.tasks),
+        ("worlds", found.worlds),
+        ("held-out templates", found.templates),
+        ("task texts on the same host", found.texts),
+    ):
+        if shared and not allowed:
             some = ", ".join(shared[:3]) + (" ..." if len(shared) > 3 else "")
             raise ConfigError(
-                f"the exam shares {len(shared)} {what} with the training data ({some}); "
-                "its numbers would mean nothing: choose another split or offset (suite.split, suite.offset)"
+                f"the exam shares {len(shared)} {what} with the training data ({some}); its numbers would mean "
+                "nothing: choose another split or offset (suite.split, suite.offset), leave the tasks out "
+                "(eval.exclude), or set eval.allow_overlap=true: every score then says how many"
             )
     return found
 
@@ -80,7 +106,8 @@ def training_tasks(runs: Iterable[Path]) -> list[Task]:
 
 
 def _world(task: Task) -> str:
-    return f"{task.suite}/{task.site}/{task.seed}"
+    """Site and seed of pages that are served here; empty for tasks on the real web, where a site is no world."""
+    return "" if task.start_url else f"{task.suite}/{task.site}/{task.seed}"
 
 
 def _tasks_in(path: Path) -> Iterable[Task]:

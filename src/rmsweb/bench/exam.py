@@ -1,9 +1,10 @@
 """The stage `eval`: any number of models on the same tasks, judged, compared, with controls.
 
-Owns which episodes are owed, and scores.json. Promises: every model gets the same tasks from fresh pages; an episode
-is stored before it is judged and a verdict before the next is asked for, so that a kill loses at most what was being
-played; the same command again plays only what is owed; with greedy models the numbers do not depend on order, on
-concurrency or on resumes. An infra error is played again a bounded number of times and never counted as a verdict.
+Owns which episodes are owed, exam.json (what was asked for, written before the first episode) and scores.json.
+Promises: every model gets the same tasks from fresh pages; an episode is stored before it is judged and a verdict
+before the next is asked for, so that a kill loses at most what was being played; the same command again plays only
+what is owed; with greedy models the numbers do not depend on order, on concurrency or on resumes. An infra error is
+played again a bounded number of times and never counted as a verdict. Tasks that were trained on are refused.
 Never trains, never reads a reference answer (checks live with the suites).
 
 Models run one after the other (several at once would share the cores), tasks of one model side by side.
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rmsweb.bench import scores
 from rmsweb.bench.controls import KINDS, Donors, PictureControl
 from rmsweb.bench.disjoint import assert_disjoint
+from rmsweb.bench.paper import selected
+from rmsweb.bench.setting import Asked, facts_of, write_asked
 from rmsweb.config import Config, SuiteConfig
-from rmsweb.errors import ConfigError, RunError
+from rmsweb.errors import RunError
 from rmsweb.progress import Progress, Silent
 from rmsweb.records import INFRA_STOPS, Task, Trajectory, Verdict
 from rmsweb.rollout import Job, many, trajectory_id
@@ -32,11 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Exam:
-    """Tasks of one suite and one split, and who judges them."""
+    """Tasks of one suite and one split, what is known of them, and who judges them."""
 
     suite: "Suite"
-    tasks: tuple[Task, ...]
+    asked: Asked
     judge: "Judge"
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return self.asked.tasks
 
     @property
     def name(self) -> str:
@@ -62,15 +69,9 @@ def wanted(config: Config) -> list[SuiteConfig]:
 
 def exams(config: Config, suites: Mapping[str, "Suite"], judges: Mapping[str, "Judge"]) -> list[Exam]:
     """The exams of a recipe; `suites` and `judges` by suite name. Raises ConfigError when a suite gives no task."""
-    found = []
-    for asked in wanted(config):
-        tasks = suites[asked.name].tasks(asked)
-        if config.eval.max_steps is not None:
-            tasks = [task.model_copy(update={"max_steps": config.eval.max_steps}) for task in tasks]
-        if not tasks:
-            raise ConfigError(f"suite {asked.name} has no task of split {asked.split} (suite.sites, suite.templates)")
-        found.append(Exam(suites[asked.name], tuple(tasks), judges[asked.name]))
-    return found
+    asked = wanted(config)
+    papers = selected(config, [(suites[one.name], one) for one in asked])
+    return [Exam(suites[one.name], paper, judges[one.name]) for one, paper in zip(asked, papers, strict=True)]
 
 
 async def run(
@@ -89,9 +90,16 @@ async def run(
     `models` name the policies as they are to be called in tables; all read their pictures from `run.images`.
     `controls` are tried with blank and swapped screenshots on the first exam (None: the last of `models`).
     `training`: every task that any of the models was trained on. `browser` is open and stores into `run.images`.
-    Raises ConfigError when exam and training share tasks or worlds, RunError when no episode of a model ran.
+    Raises ConfigError when exam and training share tasks, worlds or texts on a host and `eval.allow_overlap` is not
+    set, RunError when no episode of a model ran.
     """
-    shared = {exam.name: assert_disjoint(exam.tasks, training)._asdict() for exam in exams}
+    allowed = config.eval.allow_overlap
+    shared = {exam.name: assert_disjoint(exam.tasks, training, allowed=allowed) for exam in exams}
+    asked = {
+        exam.name: exam.asked.model_copy(update={"contamination": shared[exam.name].counts(), "runs": config.eval.runs})
+        for exam in exams
+    }
+    write_asked(run, asked)
     stage = _Stage(config, run, browser, show or Silent())
     for exam in exams:
         async with exam.suite.serving():
@@ -100,7 +108,7 @@ async def run(
                 await stage.play(exam, name, policy, exam.tasks)
             if exam is exams[0] and config.eval.controls:
                 await stage.play_controls(exam, _controlled(models, controls))
-    return stage.finish(exams, shared)
+    return stage.finish(asked, {name: found._asdict() for name, found in shared.items()})
 
 
 def _controlled(models: Mapping[str, "Policy"], controls: Mapping[str, "Policy"] | None) -> Mapping[str, "Policy"]:
@@ -181,21 +189,24 @@ class _Stage:
                 control = PictureControl(policy, kind, self.run.images, self.config.profile.viewport, donors)
                 await self.play(exam, f"{name}+{kind}", control, some)
 
-    def finish(self, exams: Sequence[Exam], shared: Mapping[str, Any]) -> dict[str, Any]:
+    def finish(self, asked: Mapping[str, Asked], shared: Mapping[str, Any]) -> dict[str, Any]:
         """Compute every number from the stored files and write scores.json."""
-        rows = scores.results_of(scores.read_judged(self.run))
+        settings = self.config.eval
+        rows = scores.results_of(scores.read_judged(self.run), with_end=settings.steps_with_end)
         numbers: dict[str, Any] = {}
-        for exam in exams:
-            names = {task.id for task in exam.tasks}
-            numbers[exam.name] = scores.exam_numbers(
-                [r for r in rows if r.task.id in names],
-                exam.tasks,
-                resamples=self.config.eval.bootstrap,
-                seed=self.config.seed,
-                prices=self.config.eval.prices,
-            )
-            _refuse_empty(exam.name, numbers[exam.name])
-        facts = {"exams": numbers, "disjoint": shared, "prices_date": self.config.eval.prices_date}
+        for name, paper in asked.items():
+            ids = {task.id for task in paper.tasks}
+            here = [r for r in rows if r.task.id in ids]
+            judges = {model: "" for model in scores.models_of(here)}
+            judges.update({r.model: r.judge for r in here if r.model in judges and r.judge})
+            config = self.config.model_dump(mode="json")
+            numbers[name] = scores.exam_numbers(
+                here, paper.tasks, runs=paper.runs, resamples=settings.bootstrap, seed=self.config.seed,
+                prices=settings.prices,
+                facts={model: facts_of(paper.tasks, paper, config, judge) for model, judge in judges.items()},
+            )  # fmt: skip
+            _refuse_empty(name, numbers[name])
+        facts = {"exams": numbers, "disjoint": shared, "prices_date": settings.prices_date}
         self.run.write_json("scores.json", facts)
         return {name: scores.heldout_summary(value) for name, value in numbers.items()}
 

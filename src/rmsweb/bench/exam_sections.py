@@ -1,13 +1,19 @@
-"""The report's sections on what the policies can do: one an exam, with pairs, templates, modes, cost, controls."""
+"""The report's sections on what the policies can do: one for each group of like exam runs.
+
+Owns success on all denominators, pairs, tables by site, template, level and segment, failure modes, controls. Cost is
+in cost_sections.py, other judges in judge_sections.py.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmsweb.bench import metrics, plots
+from rmsweb.bench import cost_sections, metrics, plots
+from rmsweb.bench.compare import Group
 from rmsweb.bench.examples import exam_examples
 from rmsweb.bench.layout import Cell, Chart, Section, Stage, Table
 from rmsweb.bench.metrics import Result, result_of
-from rmsweb.bench.scores import arm_of, exam_numbers, exam_of, gather, models_of, results_of
+from rmsweb.bench.scores import arm_of, models_of
+from rmsweb.bench.setting import WORDS, differing
 from rmsweb.bench.wording import between, named_pair, number, percent, signed, signed_interval, verdict
 from rmsweb.statistics import wilson
 
@@ -15,40 +21,46 @@ TITLES = {
     "heldout": "Exam: held-out seeds",
     "heldout_template": "Exam: held-out templates",
     "miniwob": "Exam: MiniWoB++",
+    "webvoyager": "Exam: WebVoyager",
+    "online_mind2web": "Exam: Online-Mind2Web",
+    "webtailbench": "Exam: WebTailBench",
+    "webtailbench_refusals": "Exam: WebTailBench, refusals",
 }
 MOST_MODES = 9
+MOST_PARTS = 30
+"""Rows of a table by site or the like; the largest ones are shown."""
 FAR = 0.3
 """Pairs whose whole interval is farther from zero would squeeze the others in the chart."""
 
 
-def exam_rows(stages: Sequence[Stage]) -> list[Result]:
-    """Every episode of the exam runs, read together."""
-    return results_of(gather({stage.path: stage.judged for stage in stages}))
+def exam_section(group: Group, beside: Sequence[Group]) -> Section | None:
+    """The section of a group; `beside`: the groups of the same exam, itself included. None where nobody acted."""
+    number_of = beside.index(group) + 1
+    title = TITLES.get(group.exam, f"Exam: {group.exam}")
+    section = Section(group.exam if number_of == 1 else f"{group.exam}-{number_of}", title)
+    if len(beside) > 1:
+        section.title = f"{title}, part {number_of} of {len(beside)}"
+        section.notes.append(own_setting(group, beside))
+    numbers = group.numbers()
+    if not numbers["models"]:
+        return None
+    _success(section, numbers)
+    _other_averages(section, numbers)
+    _pairs(section, numbers)
+    cost_sections.add(section, numbers, group)
+    _parts(section, numbers)
+    _modes(section, group.rows, numbers["models"])
+    _controls(section, numbers)
+    return section
 
 
-def exams(stages: Sequence[Stage]) -> list[Section]:
-    """A section for every exam that the runs hold."""
-    if not stages:
-        return []
-    rows = exam_rows(stages)
-    config = stages[0].manifest["config"]
-    sections = []
-    for name in dict.fromkeys(exam_of(r.task) for r in rows):
-        here = [r for r in rows if exam_of(r.task) == name]
-        section = Section(name, TITLES.get(name, f"Exam: {name}"))
-        numbers = exam_numbers(
-            here, resamples=config["eval"]["bootstrap"], seed=config["seed"], prices=config["eval"].get("prices")
-        )
-        if not numbers["models"]:
-            continue
-        _success(section, numbers)
-        _pairs(section, numbers)
-        _cost(section, numbers, str(config["eval"].get("prices_date", "")))
-        _templates(section, numbers)
-        _modes(section, here, numbers["models"])
-        _controls(section, numbers)
-        sections.append(section)
-    return sections
+def own_setting(group: Group, beside: Sequence[Group]) -> str:
+    """What is this part's own among the groups of one exam."""
+    different = differing([g.setting for g in beside])
+    fields = [name for name, word in WORDS.items() if any(said.startswith(word) for said in different)]
+    said = ", ".join(f"{WORDS[name]} {getattr(group.setting, name)}" for name in fields)
+    runs = ", ".join(paper.stage.name for paper in group.papers)
+    return f"This part: {said}; runs: {runs}."
 
 
 def examples(stages: Sequence[Stage]) -> Section:
@@ -67,39 +79,98 @@ def compared(models: Sequence[str]) -> tuple[str, str]:
 
 def _success(section: Section, numbers: Mapping[str, Any]) -> None:
     scores = numbers["scores"]
-    each = ", ".join(f"{m} {percent(s['success'])}" for m, s in reversed(scores.items()))
-    section.lead.append(f"Of {numbers['n']} tasks solved: {each}.")
-    rows = [(m, s["success"], tuple(s["interval"]), s["success_judged"]) for m, s in scores.items()]
-    differ = any(s["judged"] < s["n"] for s in scores.values())
-    caption = f"{numbers['n']} tasks, the same for every model; bars are 95 % Wilson intervals."
-    if differ:
-        caption += " Diamonds: over judged tasks only."
-    section.charts.append(Chart("Tasks solved", plots.dots(rows), caption))
-    table = []
+    rated = {m: s for m, s in scores.items() if s["judged"]}
+    if rated:
+        each = ", ".join(f"{m} {percent(s['success'])}" for m, s in reversed(rated.items()))
+        section.lead.append(f"Of {numbers['n']} tasks solved: {each}.")
+        rows = [(m, s["success"], tuple(s["interval"]), s["success_judged"]) for m, s in rated.items()]
+        several = any(s["runs"] > 1 for s in rated.values())
+        how = "a bootstrap over tasks, runs nested" if several else "Wilson intervals"
+        caption = f"{numbers['n']} tasks, the same for every model; bars are 95 % {how}."
+        if any(s["judged"] < s["n"] for s in rated.values()):
+            caption += " Diamonds: over judged tasks only."
+        section.charts.append(Chart("Tasks solved", plots.dots(rows), caption))
     for model, s in scores.items():
-        cost = numbers["cost"][model]
-        outcomes = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in s["outcomes"].items() if k != "success")
-        table.append(
-            [
-                model, f"{s['successes']} of {s['n']}", percent(s["success"]), between(s["interval"]),
-                percent(s["success_judged"]), str(s["judged"]), number(s["steps_on_solved"], 2),
-                number(cost["steps_per_success"], 1), number(cost["tokens_per_task"], 0),
-                number(cost["wall_s_per_task"], 1), outcomes or "none",
-            ]
-        )  # fmt: skip
-    head = (
-        "model", "solved", "of all", "95 %", "of judged", "judged", "steps on solved", "steps per success",
-        "tokens per task", "seconds per task", "not solved",
-    )  # fmt: skip
-    section.tables.append(Table(head, table, words=frozenset({len(head) - 1})))
+        if model not in rated:
+            ran = s["marks"].get("ran", 0)
+            section.lead.append(f"{model}: {ran} of {s['n']} ran, none was judged: there is no score.")
+    section.tables.append(_success_table(numbers))
     positive = numbers.get("raw_reward_above_zero") or {}
     if positive:
         said = ", ".join(f"{m} {won} of {scores[m]['n']}" for m, won in positive.items())
         section.notes.append(f"Solved means raw reward 1. With any raw reward above 0 as success: {said}.")
-    gap = {m: c for m, c in numbers["claimed_not_done"].items() if c}
-    if gap:
-        said = ", ".join(f"{m} {c}" for m, c in gap.items())
-        section.notes.append(f"Said to be done but judged not to be: {said} episodes.")
+    section.notes += [line for m, s in rated.items() if (line := claim_line(m, s))]
+
+
+def _success_table(numbers: Mapping[str, Any]) -> Table:
+    scores = numbers["scores"]
+    upstream = any(s["success_upstream"] is not None for s in scores.values())
+    table = []
+    for model, s in scores.items():
+        cost = numbers["cost"][model]
+        outcomes = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in s["outcomes"].items() if k != "success")
+        also = ", ".join(
+            f"{k.replace('_', ' ')} {s['marks'][k]}" for k in ("no_answer", "blocked", "captcha") if k in s["marks"]
+        )
+        table.append(
+            [
+                model, f"{s['successes']} of {s['n']}" if s["judged"] else "no score", percent(s["success"]),
+                between(s["interval"]), percent(s["success_judged"]), str(s["judged"]),
+                *([percent(s["success_upstream"])] if upstream else []), number(s["steps_on_solved"], 2),
+                number(cost["steps_per_success"], 1), number(cost["tokens_per_task"], 0),
+                number(cost["wall_s_per_task"], 1), outcomes or "none", also or "none",
+            ]
+        )  # fmt: skip
+    head = (
+        "model", "solved", "of all", "95 %", "of judged", "judged",
+        *(["as upstream stores"] if upstream else []), "steps on solved", "steps per success", "tokens per task",
+        "seconds per task", "not solved", "among all outcomes",
+    )  # fmt: skip
+    words = frozenset({len(head) - 2, len(head) - 1})
+    return Table(head, table, words=words, notes=numbers["what"])
+
+
+def claim_line(model: str, s: Mapping[str, Any]) -> str:
+    """How often the policy said that it was done, against what the judge says of these episodes."""
+    claimed, wrong = s["marks"].get("claimed", 0), s["marks"].get("claimed_not_done", 0)
+    if not claimed:
+        return ""
+    return (
+        f"Claim against verdict, {model}: said to be done {claimed} times, {wrong} of them judged not to be "
+        f"({percent(wrong / claimed)})."
+    )
+
+
+def _other_averages(section: Section, numbers: Mapping[str, Any]) -> None:
+    """The same verdicts averaged by other rules: what other harnesses would print for these episodes."""
+    scores = {m: s for m, s in numbers["scores"].items() if s["judged"]}
+    if not scores:
+        return
+    runs = max(s["runs"] for s in scores.values())
+    ks = sorted({int(k) for s in scores.values() for k in s["pass_at"]})
+    rows = []
+    for model, s in scores.items():
+        row = [
+            model, percent(s["success"]), percent(s["success_judged"]),
+            f"{percent(s['success_finished'])} of {s['finished']}", _upstream(s),
+        ]  # fmt: skip
+        if runs > 1:
+            each = ", ".join(percent(rate) for rate in s["by_run"])
+            row += [each, percent(s["unstable"])]
+            at = {int(k): v for k, v in s["pass_at"].items()}
+            row += [f"{percent(at[k][0])} ({between(at[k][1:])})" if k in at else "" for k in ks]
+        rows.append(row)
+    head = ["model", "all", "judged", "finished, over the limit 0", "as upstream's script stores"]
+    if runs > 1:
+        head += ["each run", "tasks that runs disagree on", *(f"pass@{k}" for k in ks)]
+    words = frozenset({4, 5} if runs > 1 else {4})
+    section.tables.append(Table(head, rows, title="The same verdicts under other rules of averaging", words=words))
+
+
+def _upstream(s: Mapping[str, Any]) -> str:
+    if s["success_upstream"] is None:
+        return "as of all"
+    return f"{percent(s['success_upstream'])} of all, {s['labelled_upstream']} of {s['n']} labelled"
 
 
 def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
@@ -151,39 +222,21 @@ def _p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _cost(section: Section, numbers: Mapping[str, Any], prices_date: str) -> None:
-    cost, scores = numbers["cost"], numbers["scores"]
-    for key, label in (
-        ("money_per_task", f"money per task (prices of {prices_date or 'unknown date'})"),
-        ("tokens_per_task", "tokens per task, read and written"),
-        ("steps_per_task", "browser steps per task"),
-    ):
-        points = {m: (cost[m][key], scores[m]["success"], tuple(scores[m]["interval"])) for m in scores if cost[m][key]}
-        if len(points) > 1 and len(points) == len(scores):
-            section.charts.append(Chart("Success against cost", plots.scatter(points, label)))
-            break
-    curves = {m: [(float(x), y) for x, y in curve] for m, curve in numbers["curve"].items() if len(curve) > 1}
-    if curves:
-        longest = max(len(c) for c in curves.values())
-        whole = {m: c + [(float(x), c[-1][1]) for x in range(len(c) + 1, longest + 2)] for m, c in curves.items()}
-        caption = "A success counts only if it took no more steps than the budget."
-        section.charts.append(
-            Chart("Success within a step budget", plots.lines(whole, "step budget", stairs=True), caption)
-        )
-
-
-def _templates(section: Section, numbers: Mapping[str, Any]) -> None:
-    scores = numbers["scores"]
-    templates = sorted({t for s in scores.values() for t in s["by_template"]})
-    if len(templates) < 2:
-        return
-    rows: list[list[Cell | str]] = []
-    for template in templates:
-        counts = {m: s["by_template"].get(template) for m, s in scores.items()}
-        n = max(c[1] for c in counts.values() if c)
-        cells = [Cell(percent(c[0] / c[1], 0), c[0] / c[1]) if c else "" for c in counts.values()]
-        rows.append([template, str(n), *cells])
-    section.tables.append(Table(("template", "tasks", *scores), rows, title="Solved, by template"))
+def _parts(section: Section, numbers: Mapping[str, Any]) -> None:
+    """Tables by site, template, level, segment: successes over the episodes asked for."""
+    scores = {m: s for m, s in numbers["scores"].items() if s["judged"]}
+    for kind in dict.fromkeys(kind for s in scores.values() for kind in s["breakdown"]):
+        of = {m: s["breakdown"].get(kind, {}) for m, s in scores.items()}
+        sizes = {value: n for counts in of.values() for value, (_, n) in counts.items()}
+        shown = sorted(sorted(sizes, key=lambda value: -sizes[value])[:MOST_PARTS])
+        rows: list[list[Cell | str]] = []
+        for value in shown:
+            cells = [Cell(percent(c[0] / c[1], 0), c[0] / c[1]) if (c := of[m].get(value)) else "" for m in scores]
+            rows.append([value, str(sizes[value]), *cells])
+        title = f"Solved, by {kind}"
+        if len(sizes) > len(shown):
+            title += f" (the {len(shown)} largest of {len(sizes)})"
+        section.tables.append(Table((kind, "episodes", *scores), rows, title=title))
 
 
 def _modes(section: Section, results: Sequence[Result], models: Sequence[str]) -> None:
@@ -223,7 +276,9 @@ def _controls(section: Section, numbers: Mapping[str, Any]) -> None:
     controls = numbers["controls"]
     if not controls:
         return
-    rows = [(f"{kind} pictures", c["success"], tuple(c["interval"]), None) for kind, c in controls.items()]
+    rows = [(f"{k} pictures", c["success"], tuple(c["interval"]), None) for k, c in controls.items() if c["interval"]]
+    if not rows:
+        return
     first = next(iter(controls.values()))
     if first["true_pictures"] is not None:
         won = round(first["true_pictures"] * first["n"])

@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rmsweb.bench import scores
+from rmsweb.bench import compare, scores
+from rmsweb.bench.layout import Stage
 from rmsweb.config import Config
-from rmsweb.store import Run
+from rmsweb.errors import DataError
 
 
 def exams_in(paths: Sequence[Path], config: Config) -> dict[str, dict[str, Any]]:
-    """exam name -> all its numbers (`scores.exam_numbers`), over all the given runs; names in order of appearance."""
-    rows = scores.results_of(scores.gather({path: scores.read_judged(Run.read_only(path)) for path in paths}))
-    names = dict.fromkeys(scores.exam_of(r.task) for r in rows)
-    return {
-        name: scores.exam_numbers(
-            [r for r in rows if scores.exam_of(r.task) == name],
-            resamples=config.eval.bootstrap,
-            seed=config.seed,
-            prices=config.eval.prices,
-        )
-        for name in names
-    }
+    """exam name -> all its numbers (`scores.exam_numbers`), over all the given runs; names in order of appearance.
+
+    Raises DataError when two runs hold the same model on the same task, or when runs of one exam are not alike.
+    """
+    stages = [Stage(path.name, path) for path in paths]
+    scores.gather({stage.path: stage.judged for stage in stages})
+    groups = compare.groups_of(stages)
+    for sentence in compare.apart(groups):
+        raise DataError(f"{sentence} `rmsweb report` shows them")
+    settings = config.model_dump(mode="json")
+    return {group.exam: group.numbers(settings) for group in groups}
 
 
 def heldout_summary(paths: Sequence[Path], config: Config) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Table:
     rows: Sequence[Row]
     title: str = ""
     words: frozenset[int] = frozenset()
+    notes: Sequence[str] = ()
+    """Sentences right under it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,10 +88,15 @@ class Stage:
         """Its trajectories with their verdicts."""
         return read_judged(self.run)
 
+    @property
+    def with_end(self) -> bool:
+        """Whether the final answer or terminate counts as a step (`eval.steps_with_end`)."""
+        return bool(self.manifest["config"].get("eval", {}).get("steps_with_end", True))
+
     @cached_property
     def results(self) -> list[Result]:
         """Their rows."""
-        return results_of(self.judged)
+        return results_of(self.judged, with_end=self.with_end) if self.judged else []
 
 
 def stages_in(given: Mapping[str, Path]) -> list[Stage]:

@@ -1,20 +1,28 @@
 """From judged trajectories to numbers. Pure: records in, records and plain values out; no file, no clock.
 
-Owns what a row of the exam is (`Result`), the two denominators, the typed outcomes, steps on solved tasks (own and
-commonly solved), yield by attempt, the step-budget curve, cost, and the tables by template and by failure mode.
-A trajectory that could not be judged is a failure only over all tasks; over judged tasks it is left out.
+Owns what a row of the exam is (`Result`), typed outcomes and the marks across them, the two denominators, steps on
+solved tasks (own and commonly solved), yield by attempt, the step-budget curve, and the tables by site, template,
+level, segment and failure mode. A trajectory that could not be judged is a failure only over all tasks; over judged
+tasks it is left out. Rates over several runs are in rates.py, money in costs.py.
 
-Steps are decisions of the policy, the final `answer` included and replayed steps not.
+Steps are decisions of the policy, the final `answer` or `terminate` included unless `with_end` says otherwise,
+replayed steps not.
 """
 
-import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rmsweb.records import INFRA_STOPS, Outcome, Score, Stop, Task, Trajectory, Verdict
+from rmsweb.actions import ENDING
+from rmsweb.bench.costs import Use, use_of
+from rmsweb.records import INFRA_STOPS, Outcome, Stop, Task, Trajectory, Verdict
 from rmsweb.statistics import Interval, Paired, mean_interval, paired_bootstrap, wilson
+
+_CAPTCHA = re.compile(r"captcha|human verification|not a robot|verify (?:that )?you are (?:a )?human", re.IGNORECASE)
+SEGMENTS = ("level", "segment")
+"""Fields of `Task.meta` that tables are broken down by, beside site and template."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +49,19 @@ class Result:
     judge: str = ""
     raw_reward: float | None = None
     """MiniWoB++: the page's own reward before any time penalty."""
+    unjudged: str = ""
+    """Why the judge could not tell."""
+    upstream: int | None = None
+    """What the protocol's upstream script would have stored: 1, 0, or None."""
+    has_upstream: bool = False
+    """The protocol has such a reading."""
+    answered: bool = False
+    captcha: bool = False
+    """A human check is named where the episode ended or in the judge's reason."""
+    cost: float | None = None
+    """Money as recorded by who made the run; None: not recorded, or 0 although tokens were used."""
+    policy: str = ""
+    viewport: tuple[int, int] = (1280, 800)
 
 
 def outcome_of(trajectory: Trajectory, verdict: Verdict | None) -> Outcome:
@@ -78,12 +99,16 @@ def mode_by_stop(trajectory: Trajectory) -> str:
     return STOP_MODES[trajectory.stop]
 
 
-def result_of(model: str, trajectory: Trajectory, verdict: Verdict | None, mode: str = "") -> Result:
+def result_of(
+    model: str, trajectory: Trajectory, verdict: Verdict | None, mode: str = "", *, with_end: bool = True
+) -> Result:
     """The row of one trajectory (`mode`: of a failure; default how it ended). Infra ends are never judged."""
     outcome = outcome_of(trajectory, verdict)
-    judged = None if outcome is Outcome.INFRA_ERROR or verdict is None else verdict.success
-    decisions = [step.decision for step in trajectory.steps]
-    reward = trajectory.evidence.get("raw_reward")
+    if trajectory.stop in INFRA_STOPS:
+        verdict = None if verdict is None else verdict.model_copy(update={"success": None})
+    judged = None if verdict is None else verdict.success
+    details: Mapping[str, Any] = verdict.details if verdict else {}
+    label, reward, use = details.get("upstream_label"), trajectory.evidence.get("raw_reward"), use_of(trajectory)
     return Result(
         model=model,
         task=trajectory.task,
@@ -92,50 +117,31 @@ def result_of(model: str, trajectory: Trajectory, verdict: Verdict | None, mode:
         success=judged,
         outcome=outcome,
         stop=trajectory.stop,
-        steps=sum(d.intent != "replay" for d in decisions),
-        prompt_tokens=sum(d.prompt_tokens for d in decisions),
-        completion_tokens=sum(d.completion_tokens for d in decisions),
+        steps=steps_of(trajectory, use, with_end=with_end),
+        prompt_tokens=use.prompt_tokens,
+        completion_tokens=use.completion_tokens,
         wall_s=trajectory.wall_s,
         claimed=trajectory.stop is Stop.ANSWERED,
         mode="" if judged else mode or mode_by_stop(trajectory),
         judge=verdict.judge if verdict else "",
         raw_reward=float(reward) if isinstance(reward, int | float) else None,
+        unjudged="" if verdict is None or judged is not None else verdict.unjudged or "no_verdict",
+        upstream=int(label) if label in (0, 1) else None,
+        has_upstream="upstream_label" in details,
+        answered=bool(trajectory.answer and trajectory.answer.strip()),
+        captcha=bool(_CAPTCHA.search(f"{trajectory.detail} {verdict.reason if verdict else ''}")),
+        cost=use.cost,
+        policy=trajectory.policy,
+        viewport=trajectory.viewport,
     )
 
 
-def dataset_hash(tasks: Iterable[Task]) -> str:
-    """Names a set of tasks: SHA-256 over the sorted ids, 16 hexadecimal digits."""
-    return hashlib.sha256("\n".join(sorted(t.id for t in tasks)).encode()).hexdigest()[:16]
-
-
-def score(name: str, model: str, tasks: Sequence[Task], results: Sequence[Result], **facts: object) -> Score:
-    """One model on one set of tasks. Tasks without a result count as not solved. `facts` are Score fields."""
-    wanted = {t.id for t in tasks}
-    rows = [r for r in results if r.model == model and r.task.id in wanted]
-    runs = 1 + max((r.run for r in rows), default=0)
-    n, solved = len(tasks) * runs, [r for r in rows if r.success]
-    judged = [r for r in rows if r.success is not None]
-    return Score(
-        name=name,
-        policy=model,
-        suite=tasks[0].suite if tasks else "",
-        split=tasks[0].split if tasks else "",
-        n=n,
-        successes=len(solved),
-        judged=len(judged),
-        outcomes=outcomes(rows, missing=n - len(rows)),
-        success=len(solved) / n if n else 0.0,
-        interval=wilson(len(solved), n),
-        success_judged=len(solved) / len(judged) if judged else None,
-        interval_judged=wilson(len(solved), len(judged)) if judged else None,
-        steps_on_solved=mean([r.steps for r in solved]),
-        by_template=by_template(rows),
-        tokens=sum(r.prompt_tokens + r.completion_tokens for r in rows),
-        wall_s=round(sum(r.wall_s for r in rows), 3),
-        judge=next((r.judge for r in rows if r.judge), ""),
-        dataset=dataset_hash(tasks),
-        **facts,  # type: ignore[arg-type]
-    )
+def steps_of(trajectory: Trajectory, use: Use | None = None, *, with_end: bool = True) -> int:
+    """Decisions of the policy; where an imported run kept none, the number that it states."""
+    decisions = [step.decision for step in trajectory.steps if step.decision.intent != "replay"]
+    if not decisions:
+        return (use or use_of(trajectory)).steps
+    return len(decisions) - (not with_end and isinstance(decisions[-1].action, ENDING))
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -149,6 +155,54 @@ def outcomes(results: Iterable[Result], missing: int = 0) -> dict[str, int]:
     if missing > 0:
         counts["missing"] = missing
     return dict(sorted(counts.items()))
+
+
+def marks(results: Sequence[Result]) -> dict[str, int]:
+    """What is known of the episodes across their outcomes (`Score.marks`); zero counts are left out."""
+    counts = {
+        "ran": sum(r.outcome is not Outcome.INFRA_ERROR for r in results),
+        "no_answer": sum(not r.answered for r in results if r.outcome is not Outcome.INFRA_ERROR),
+        "blocked": sum(r.stop is Stop.BLOCKED for r in results),
+        "captcha": sum(r.captcha for r in results),
+        "step_limit": sum(r.stop is Stop.STEP_LIMIT for r in results),
+        "claimed": sum(r.claimed for r in results),
+        "claimed_not_done": claim_gap(results),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def unjudged(results: Iterable[Result]) -> dict[str, int]:
+    """Why the judge could not tell -> episodes that ran."""
+    counts = Counter(r.unjudged or "not_judged" for r in results if r.success is None and not _broke(r))
+    return dict(sorted(counts.items()))
+
+
+def _broke(result: Result) -> bool:
+    return result.outcome is Outcome.INFRA_ERROR
+
+
+def breakdown(tasks: Sequence[Task], results: Iterable[Result], runs: int) -> dict[str, dict[str, tuple[int, int]]]:
+    """site, template, level, segment -> value -> (successes, episodes asked for); kinds with one value are left out.
+
+    Level and segment are fields of `Task.meta`. Missing and unjudged episodes count as not solved.
+    """
+    won = Counter(r.task.id for r in results if r.success)
+    table: dict[str, dict[str, tuple[int, int]]] = {}
+    for task in tasks:
+        for kind, value in labels_of(task).items():
+            solved, n = table.setdefault(kind, {}).get(value, (0, 0))
+            table[kind][value] = (solved + won[task.id], n + runs)
+    others = [values for kind, values in table.items() if kind != "template"]
+    if table.get("template") in others:  # files without templates have the site or the level there
+        del table["template"]
+    return {kind: dict(sorted(values.items())) for kind, values in table.items() if len(values) > 1}
+
+
+def labels_of(task: Task) -> dict[str, str]:
+    """What a task belongs to, by kind."""
+    found = {"site": task.site, "template": task.template}
+    found |= {kind: str(task.meta[kind]) for kind in SEGMENTS if task.meta.get(kind) not in (None, "")}
+    return {kind: value for kind, value in found.items() if value}
 
 
 def by_template(results: Iterable[Result]) -> dict[str, tuple[int, int]]:
@@ -249,35 +303,6 @@ def step_budget_curve(results: Sequence[Result], n: int) -> list[tuple[int, floa
     longest = max((r.steps for r in results), default=0)
     solved = [r.steps for r in results if r.success]
     return [(budget, sum(s <= budget for s in solved) / n if n else 0.0) for budget in range(1, longest + 1)]
-
-
-class Cost(NamedTuple):
-    """What the episodes of one model used. None where the number was never recorded (a count of zero)."""
-
-    steps_per_task: float | None
-    steps_per_success: float | None
-    tokens_per_task: float | None
-    tokens_per_success: float | None
-    wall_s_per_task: float | None
-    money_per_task: float | None
-    money_per_success: float | None
-
-
-def cost(results: Sequence[Result], price: tuple[float, float] | None = None) -> Cost:
-    """Per task and per success; all episodes are paid for, solved or not. `price`: money per million tokens in, out."""
-    tasks, solved = len(results), sum(bool(r.success) for r in results)
-    steps, wall = sum(r.steps for r in results), sum(r.wall_s for r in results)
-    read, written = sum(r.prompt_tokens for r in results), sum(r.completion_tokens for r in results)
-    money = (read * price[0] + written * price[1]) / 1e6 if price else 0.0
-
-    def per(total: float, count: int) -> float | None:
-        return total / count if total > 0 and count else None
-
-    tokens = read + written
-    return Cost(
-        per(steps, tasks), per(steps, solved), per(tokens, tasks), per(tokens, solved), per(wall, tasks),
-        per(money, tasks), per(money, solved),
-    )  # fmt: skip
 
 
 def claim_gap(results: Iterable[Result]) -> int:

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmsweb.bench.wording import MINUS, signed, signed_interval
 
@@ -272,19 +272,48 @@ def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str
     return out[0]
 
 
-def scatter(points: Mapping[str, tuple[float, float, tuple[float, float]]], x_label: str) -> str:
-    """Name -> (cost, rate, interval): accuracy against cost, cheap and good at the top left."""
+class Spot(NamedTuple):
+    """One model: cost, rate (0..1) and their 95 % bounds."""
+
+    x: float
+    rate: float
+    interval: tuple[float, float]
+    x_interval: tuple[float, float] | None = None
+
+
+def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Names of the (cost, rate) points that no other beats: none as cheap is better, none as good is cheaper."""
+    found = []
+    for name, (x, rate) in points.items():
+        beaten = any((a <= x and b >= rate) and (a < x or b > rate) for a, b in points.values())
+        if not beaten:
+            found.append(name)
+    return sorted(found, key=lambda name: points[name])
+
+
+def scatter(points: Mapping[str, Spot], x_label: str, best: Sequence[str] = ()) -> str:
+    """Accuracy against cost, cheap and good at the top left; `best` (the Pareto front) is filled and joined."""
     shade = colours(list(points))
     with _figure(2.75) as (_, axes, out):
-        for name, (x, rate, (low, high)) in points.items():
-            axes.vlines(x, 100 * low, 100 * high, color=shade[name], linewidth=1.6, alpha=0.6)
-            axes.plot(x, 100 * rate, "o", color=shade[name], markersize=8, clip_on=False)
-        widest = max(x for x, *_ in points.values())
+        widest = max(spot.x_interval[1] if spot.x_interval else spot.x for spot in points.values())
+        if len(best) > 1:
+            xs, ys = [points[n].x for n in best], [100 * points[n].rate for n in best]
+            axes.plot(xs, ys, drawstyle="steps-post", color=SOFT, linewidth=1, linestyle=(0, (3, 2)), zorder=1)
+        for name, spot in points.items():
+            low, high = spot.interval
+            axes.vlines(spot.x, 100 * low, 100 * high, color=shade[name], linewidth=1.6, alpha=0.6)
+            if spot.x_interval:
+                axes.hlines(100 * spot.rate, *spot.x_interval, color=shade[name], linewidth=1.6, alpha=0.6)
+            filled = not best or name in best
+            axes.plot(
+                spot.x, 100 * spot.rate, "o", markersize=8, markeredgecolor=shade[name], markeredgewidth=1.6,
+                markerfacecolor=shade[name] if filled else "white", clip_on=False,
+            )  # fmt: skip
         axes.set_xlim(0, widest * 1.25)
         axes.set_ylim(0, 100)
         placed: list[tuple[float, float]] = []
-        for name, (x, rate, _) in sorted(points.items(), key=lambda item: item[1][1]):
-            y = 100 * rate
+        for name, spot in sorted(points.items(), key=lambda item: item[1].rate):
+            x, y = spot.x, 100 * spot.rate + 5
             while any(abs(x - a) < 0.3 * widest and abs(y - b) < 7 for a, b in placed):
                 y += 2
             placed.append((x, y))

@@ -1,8 +1,9 @@
-"""The stage `report`: one HTML file from any set of run directories.
+"""The stage `report`: one HTML file from any set of run directories, and the exams' scores as CSV and Markdown beside.
 
 Promises: the file is whole by itself (style, font, charts and pictures inline; no script; works offline); every number
-in it is computed from the runs' own records; what is absent is left out and named. Text of pages and models is
-escaped, and a policy in the page forbids everything that is not inline style, font or picture.
+in it is computed from the runs' own records; what is absent is left out and named; unlike exam runs stand apart, and
+what differs is said first. Text of pages and models is escaped, and a policy in the page forbids everything that is not
+inline style, font or picture.
 """
 
 import base64
@@ -13,7 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench import exam_sections, training_sections
+from rmsweb.bench import compare, exam_sections, export, judge_sections, training_sections
+from rmsweb.bench.compare import Examined
 from rmsweb.bench.layout import Section, Stage, Table, stages_in
 from rmsweb.bench.wording import percent
 from rmsweb.store import write_atomic
@@ -25,44 +27,79 @@ TRAINING = ("collect", "sft", "mine", "rl")
 NOTES = (
     "Solved is what the judge says, never what the policy says of itself. Over all tasks, an episode that was aborted, "
     "could not be judged or never ran counts as not solved; over judged tasks it is left out.",
-    "Rates have 95 % Wilson intervals. Differences are paired: the same tasks, a percentile bootstrap over tasks. "
+    "Rates have 95 % intervals: Wilson for one run of each task, a bootstrap over tasks where there are several runs. "
+    "Differences are paired: the same tasks, a percentile bootstrap over tasks. "
     "An interval that contains zero is reported as no difference resolved, whatever its sign. Intervals stand for "
     "themselves; nothing is corrected for the number of comparisons.",
     "Intervals cover the choice of tasks, not the luck of a training run: a claim about a method needs several seeds.",
-    "Steps are the policy's decisions, the final answer included.",
+    "Steps are the policy's decisions, the final answer or terminate included unless eval.steps_with_end is false.",
+    "A number belongs to its judge, task version, step limit and denominator. Two reports that differ in one of them "
+    "cannot be compared, whatever the name of the benchmark.",
 )
 
 
 def write_report(given: Mapping[str, Path], out: Path, summary: Mapping[str, Any] | None = None) -> Path:
     """Write the report of the runs named (name -> run directory, or a folder of them). Returns its path.
 
-    `summary` (a demo's summary.json) adds what only it knows, such as the wall time of the whole.
+    Beside it, where there is an exam, scores.csv (one line an episode and judge) and scores.md; for a report of another
+    name than report.html they are NAME-scores.csv and NAME-scores.md. `summary` (a demo's summary.json) adds what only
+    it knows, such as the wall time of the whole.
     """
-    out = Path(out)
-    write_atomic(out, render(stages_in(given), summary).encode())
+    out, stages = Path(out), stages_in(given)
+    examined = compare.examined(stages)
+    write_atomic(out, render(stages, summary, examined).encode())
+    for name, text in export.files(examined).items():
+        write_atomic(out.with_name(name if out.stem == "report" else f"{out.stem}-{name}"), text.encode())
     return out
 
 
-def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None) -> str:
-    """The page as text."""
-    by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, "samples", "eval")}
-    exams = exam_sections.exams(by_verb["eval"])
+def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None, examined: Examined | None = None) -> str:
+    """The page as text; `examined`: what `compare.examined` makes of the stages, where it is at hand."""
+    examined = examined or compare.examined(stages)
+    every = examined.stages
+    by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, "samples")}
+    exams = [*exam_parts(examined), *judge_sections.judged_only(examined.judged, _drawn(stages))]
     training = [getattr(training_sections, verb)(by_verb[verb]) for verb in TRAINING]
-    sections = [*exams, *training, exam_sections.examples(by_verb["eval"])]
+    attempts = [s for s in every if s.verb in compare.EXAMS]
+    sections = [*exams, *_judging(every), *training, exam_sections.examples(attempts)]
     absent = [s.title for s in training if s.empty] + ([] if exams else ["Exam"])
+    unfinished = [f"{s.name} is not finished: its numbers will change." for s in every if not s.run.finished]
     return _environment().get_template("report.html.jinja").render(
         title=_title(stages),
         sections=[s for s in sections if not s.empty],
         absent=absent,
-        warnings=[f"{s.name} is not finished: its numbers will change." for s in stages if not s.run.finished],
+        warnings=[*compare.apart(examined.groups), *unfinished],
         headline=headline(exams),
-        facts=facts(stages, summary or {}),
-        runs=_runs_table(stages),
-        configs=[(s.name, json.dumps(_changed(s), indent=1, ensure_ascii=False)) for s in stages],
+        facts=facts(every, summary or {}),
+        runs=_runs_table(every),
+        configs=[(s.name, json.dumps(_changed(s), indent=1, ensure_ascii=False)) for s in every],
         notes=NOTES,
         css=_text("report.css"),
         font=base64.b64encode(_font()).decode(),
     )  # fmt: skip
+
+
+def exam_parts(examined: Examined) -> list[Section]:
+    """A section for every group of like exam runs, with every judge of it."""
+    found = []
+    for group in examined.groups:
+        section = exam_sections.exam_section(group, examined.beside(group))
+        if section is not None:
+            benches = judge_sections.benches_of(group, examined.judged)
+            judge_sections.add(section, group, benches, **_drawn([group.papers[0].stage]))
+            found.append(section)
+    return found
+
+
+def _drawn(stages: Sequence[Stage]) -> dict[str, int]:
+    """Resamples and seed of the first run's config."""
+    config = stages[0].manifest["config"] if stages else {}
+    return {"resamples": config.get("eval", {}).get("bootstrap", 2000), "seed": config.get("seed", 0)}
+
+
+def _judging(stages: Sequence[Stage]) -> list[Section]:
+    table = judge_sections.cost_table(stages)
+    return [Section("judging", "Judging: what it cost", tables=[table])] if table else []
 
 
 def headline(exams: Sequence[Section]) -> list[str]:

@@ -1,20 +1,22 @@
 """From results to the numbers of an exam: scores.json, the summary, and what report and table show.
 
 Owns the shape of these values. Everything is computed from stored trajectories and verdicts, never from an earlier
-file of numbers; any number of exam runs can be read together, as long as they are alike.
+file of numbers; any number of exam runs can be read together, as long as they are alike (compare.py sorts them).
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rmsweb.bench import metrics
+from rmsweb.bench import costs, metrics, rates, setting
 from rmsweb.bench.controls import KINDS
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.modes import Judged, failure_modes
 from rmsweb.errors import DataError
-from rmsweb.records import Task, Trajectory, Verdict
+from rmsweb.records import Score, Task, Trajectory, Verdict
+from rmsweb.statistics import mean_interval
 from rmsweb.store import Run
+from rmsweb.tasksets.taskset import ids_hash
 
 
 def exam_of(task: Task) -> str:
@@ -34,10 +36,10 @@ def read_judged(run: Run) -> list[Judged]:
     return [(t, verdicts.get(t.id)) for t in last.values()]
 
 
-def results_of(judged: Sequence[Judged]) -> list[Result]:
-    """Their rows; failures are labelled with the failure modes of Part 2."""
+def results_of(judged: Sequence[Judged], *, with_end: bool = True) -> list[Result]:
+    """Their rows; failures are labelled with the failure modes of Part 2. `with_end`: the final answer is a step."""
     modes = failure_modes(judged)
-    return [metrics.result_of(arm_of(t) or t.policy, t, v, modes.get(t.id, "")) for t, v in judged]
+    return [metrics.result_of(arm_of(t) or t.policy, t, v, modes.get(t.id, ""), with_end=with_end) for t, v in judged]
 
 
 def gather(runs: Mapping[Path, Sequence[Judged]]) -> list[Judged]:
@@ -73,12 +75,15 @@ def exam_numbers(
     results: Sequence[Result],
     tasks: Sequence[Task] | None = None,
     *,
+    runs: int | None = None,
     resamples: int = 2000,
     seed: int = 0,
     prices: Mapping[str, tuple[float, float]] | None = None,
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """All numbers of one exam, JSON-ready. `tasks`: what was asked for (default: every task that anyone was given).
 
+    `runs` of each task, `facts` by model: what else its Score has to say (`setting.facts_of`).
     Raises DataError when verdicts of different judges are mixed.
     """
     tasks = list({r.task.id: r.task for r in results}.values()) if tasks is None else list(tasks)
@@ -86,18 +91,28 @@ def exam_numbers(
     models = models_of(results)
     of = {m: [r for r in results if r.model == m] for m in models}
     name = exam_of(tasks[0]) if tasks else ""
+    scores = {
+        m: rates.score(
+            name, m, tasks, of[m], runs=runs, resamples=resamples, seed=seed,
+            facts=(facts or {}).get(m) or setting.facts_of(tasks, None, {}, _judge(of[m])),
+        )
+        for m in models
+    }  # fmt: skip
     return {
         "n": len(tasks),
-        "dataset": metrics.dataset_hash(tasks),
+        "dataset": ids_hash(tasks),
         "models": models,
-        "scores": {m: metrics.score(name, m, tasks, of[m]).model_dump(mode="json") for m in models},
+        "scores": {m: s.model_dump(mode="json") for m, s in scores.items()},
+        "what": what_lines(scores),
         "paired": {
             f"{b}_vs_{a}": pair_numbers(results, b, a, resamples=resamples, seed=seed)
             for i, a in enumerate(models)
             for b in models[i + 1 :]
+            if scores[a].judged and scores[b].judged
         },
-        "cost": {m: metrics.cost(of[m], (prices or {}).get(m))._asdict() for m in models},
-        "curve": {m: metrics.step_budget_curve(of[m], len(tasks) * _runs(of[m])) for m in models},
+        "cost": {m: costs.cost(of[m], price(prices, of[m], m))._asdict() for m in models},
+        "spread": {m: spread(of[m], price(prices, of[m], m), resamples=resamples, seed=seed) for m in models},
+        "curve": {m: metrics.step_budget_curve(of[m], scores[m].n) for m in models},
         "modes": {m: metrics.by_mode(of[m]) for m in models},
         "claimed_not_done": {m: metrics.claim_gap(of[m]) for m in models},
         "raw_reward_above_zero": {
@@ -108,6 +123,49 @@ def exam_numbers(
         "controls": control_numbers(results),
         "tasks": {t.id: {m: [[r.success, r.steps] for r in of[m] if r.task.id == t.id] for m in models} for t in tasks},
     }
+
+
+def price(prices: Mapping[str, Any] | None, rows: Sequence[Result], model: str) -> costs.Price | None:
+    """Of a model, by its name in the tables or the name of its policy."""
+    return costs.price_of(prices, model, *dict.fromkeys(r.policy for r in rows))
+
+
+def spread(
+    rows: Sequence[Result], price: costs.Price | None, *, resamples: int = 2000, seed: int = 0
+) -> dict[str, list[float] | None]:
+    """95 % bounds (bootstrap over tasks) of mean steps, tokens and money of an episode, for charts."""
+    kinds = {
+        "steps_per_task": [(r, float(r.steps)) for r in rows],
+        "tokens_per_task": [(r, float(r.prompt_tokens + r.completion_tokens)) for r in rows],
+        "money_per_task": [
+            (r, costs.at_price(price, r.prompt_tokens, r.completion_tokens) if price else r.cost or 0.0) for r in rows
+        ],
+    }
+    found: dict[str, list[float] | None] = {}
+    for kind, pairs in kinds.items():
+        by_task: dict[str, list[float]] = {}
+        for row, value in pairs:
+            by_task.setdefault(row.task.id, []).append(value)
+        means = [sum(values) / len(values) for _, values in sorted(by_task.items())]
+        interval = mean_interval(means, resamples=resamples, seed=seed) if any(means) else None
+        found[kind] = list(interval) if interval else None
+    return found
+
+
+def what_lines(scores: Mapping[str, Score]) -> list[str]:
+    """The two lines that say what the numbers of an exam are, once for all models where they are alike."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for model, score in scores.items():
+        said.setdefault(setting.what_it_is(score), []).append(model)
+    lines = []
+    for both, models in said.items():
+        prefix = "" if len(said) == 1 else f"{', '.join(models)}: "
+        lines += [prefix + both[0], prefix + both[1]]
+    return lines
+
+
+def _judge(rows: Sequence[Result]) -> str:
+    return next((r.judge for r in rows if r.judge), "")
 
 
 def pair_numbers(results: Sequence[Result], a: str, b: str, *, resamples: int = 2000, seed: int = 0) -> dict[str, Any]:
@@ -142,10 +200,14 @@ def control_numbers(results: Sequence[Result]) -> dict[str, Any]:
         rows = [r for r in results if r.model == name]
         tasks = [r.task for r in rows]
         true = [r for r in results if r.model == model and r.task.id in {t.id for t in tasks}]
-        control = metrics.score(kind, name, tasks, rows)
-        entry = {"model": model, "n": control.n, "success": control.success, "interval": list(control.interval)}
-        entry["true_pictures"] = sum(bool(r.success) for r in true) / len(true) if true else None
-        found[kind if kind not in found else name] = entry
+        control = rates.score(kind, name, tasks, rows)
+        found[kind if kind not in found else name] = {
+            "model": model,
+            "n": control.n,
+            "success": control.success,
+            "interval": list(control.interval) if control.interval else None,
+            "true_pictures": sum(bool(r.success) for r in true) / len(true) if true else None,
+        }
     return found
 
 
@@ -168,6 +230,7 @@ def heldout_summary(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "n": numbers["n"],
         "dataset": numbers["dataset"],
+        "what": numbers["what"],
         **entries,
         "paired": numbers["paired"],
         "controls": numbers["controls"],
@@ -178,7 +241,3 @@ def _same_judge(results: Sequence[Result]) -> None:
     judges = sorted({r.judge for r in results if r.judge and r.success is not None})
     if len(judges) > 1:
         raise DataError(f"results of one exam were judged by {' and '.join(judges)}; judge them alike before comparing")
-
-
-def _runs(results: Sequence[Result]) -> int:
-    return 1 + max((r.run for r in results), default=0)

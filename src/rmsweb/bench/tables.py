@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-PARTS = ("paired", "controls", "n", "dataset")
+PARTS = ("paired", "controls", "n", "dataset", "what")
 
 
 def models_in(heldout: Mapping[str, Any]) -> list[str]:
@@ -42,6 +42,8 @@ def demo_table(summary: Mapping[str, Any], console: "Console | None" = None) -> 
         if not models_in(exam):
             continue
         console.print(model_table(name, exam))
+        for line in exam.get("what", ()):
+            console.print(line, highlight=False, style="dim")
         if exam["paired"]:
             console.print(paired_table(exam))
         for line in control_lines(exam):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from datetime import date
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rmsweb.config.world import Section
 
@@ -26,8 +27,28 @@ class EvalConfig(Section):
     max_steps: int | None = Field(default=None, ge=1)
     infra_retries: int = Field(default=2, ge=0)
     """Times an episode is played again that the browser or the endpoint broke."""
+    exclude: dict[str, str] = Field(default_factory=dict)
+    """Task id -> why it is left out; printed with every score. Without a reason no task is left out."""
+    steps_with_end: bool = True
+    """Count the final answer or terminate as a step in every number of steps."""
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """Model name -> money per million tokens read and written; empty: cost in tokens and steps only."""
-    prices_date: str = ""  # when they were looked up; printed beside every amount
+    prices_date: str = ""
+    """Day on which the prices were looked up (YYYY-MM-DD); needed with prices, printed beside every amount."""
     allow_overlap: bool = False
     """Go on although exam tasks occur in the training data; every score then says how many."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.prices and not self.prices_date:
+            raise ValueError("prices need eval.prices_date, the day on which they were looked up (YYYY-MM-DD)")
+        if self.prices_date:
+            try:
+                date.fromisoformat(self.prices_date)
+            except ValueError:
+                raise ValueError(f"prices_date {self.prices_date!r} is no day; write it as YYYY-MM-DD") from None
+        if any(min(price) < 0 for price in self.prices.values()):
+            raise ValueError("prices are money per million tokens and cannot be negative")
+        if unsaid := [name for name, reason in self.exclude.items() if not reason.strip()]:
+            raise ValueError(f'exclude says no reason for {", ".join(unsaid[:3])}; write id = "why"')
+        return self

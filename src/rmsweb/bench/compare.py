@@ -1,0 +1,176 @@
+"""Which runs may stand in one table: those with the same tasks, texts, step limits, judge and viewport.
+
+Owns the sorting of exam runs into groups of like ones. Promises that unlike runs are never compared silently: they
+come in separate groups, and a sentence names what differs. The same model in two like runs is shown twice, under the
+names of its runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from rmsweb.bench import protocols, setting
+from rmsweb.bench.layout import Stage
+from rmsweb.bench.metrics import Result
+from rmsweb.bench.scores import exam_numbers, exam_of, is_control
+from rmsweb.bench.setting import Asked, Setting
+from rmsweb.records import Task
+
+EXAMS = ("eval", "import")
+"""Verbs of runs that hold an exam's attempts."""
+
+
+@dataclass(slots=True, eq=False)
+class Paper:
+    """What one run holds of one exam."""
+
+    stage: Stage
+    exam: str
+    tasks: list[Task]
+    rows: list[Result]
+    asked: Asked | None
+    setting: Setting
+    names: dict[str, str] = field(default_factory=dict)
+    """Model in the run -> model in the tables, where they differ."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Like papers of one exam."""
+
+    exam: str
+    papers: list[Paper]
+    _numbers: dict[str, Any] | None = None
+
+    @property
+    def setting(self) -> Setting:
+        return self.papers[0].setting
+
+    @property
+    def tasks(self) -> list[Task]:
+        return self.papers[0].tasks
+
+    @property
+    def rows(self) -> list[Result]:
+        """Rows of all papers, models under the names of the tables."""
+        return [row for paper in self.papers for row in paper.rows]
+
+    @property
+    def runs(self) -> int:
+        """Runs of each task that were asked for, at most."""
+        return max((paper.asked.runs if paper.asked else 1 for paper in self.papers), default=1)
+
+    def numbers(self, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """`scores.exam_numbers` of the group, computed once. `config`: bootstrap, seed and prices are taken from it
+        (None: from the first run's manifest, prices from all)."""
+        if self._numbers is None:
+            self._numbers = self._computed(config or self._config())
+        return self._numbers
+
+    def _config(self) -> dict[str, Any]:
+        configs = [paper.stage.manifest["config"] for paper in self.papers]
+        prices: dict[str, Any] = {}
+        for config in reversed(configs):
+            prices |= config.get("eval", {}).get("prices") or {}
+        first = configs[0]
+        return {"seed": first.get("seed", 0), "eval": {**first.get("eval", {}), "prices": prices}}
+
+    def _computed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        asked = config.get("eval", {})
+        facts: dict[str, dict[str, Any]] = {}
+        for paper in self.papers:
+            acted = paper.stage.manifest["config"] if paper.stage.verb == "eval" else {}
+            for model in dict.fromkeys(row.model for row in paper.rows):
+                judge = next((r.judge for r in paper.rows if r.model == model and r.judge), "")
+                facts[model] = setting.facts_of(self.tasks, paper.asked, acted, judge)
+                if paper.asked is None:
+                    facts[model]["contamination"] = setting.recorded_overlap(paper.stage.run, self.exam)
+        return exam_numbers(
+            self.rows, self.tasks, runs=self.runs, resamples=asked.get("bootstrap", 2000),
+            seed=config.get("seed", 0), prices=asked.get("prices"), facts=facts,
+        )  # fmt: skip
+
+
+class Examined(NamedTuple):
+    """Everything that the given runs hold of exams."""
+
+    stages: list[Stage]
+    """The given runs, and runs that were judged but not given."""
+    judged: dict[Stage, list[Stage]]
+    """Run of `judge` -> the runs it judged."""
+    groups: list[Group]
+
+    def beside(self, group: Group) -> list[Group]:
+        """The groups of the same exam, itself included."""
+        return [other for other in self.groups if other.exam == group.exam]
+
+
+def examined(stages: Sequence[Stage]) -> Examined:
+    """Sort runs into groups of like ones. Raises RunError for a judged run that is nowhere to be found."""
+    every, judged = protocols.with_judged(stages)
+    return Examined(every, judged, groups_of([stage for stage in every if stage.verb in EXAMS]))
+
+
+def papers_of(stage: Stage) -> list[Paper]:
+    """What a run holds, exam by exam, in the order in which they were begun."""
+    asked, rows = setting.read_asked(stage.run), stage.results
+    found = []
+    for name in dict.fromkeys([*asked, *(exam_of(row.task) for row in rows)]):
+        here = [row for row in rows if exam_of(row.task) == name]
+        one = asked.get(name)
+        played = {row.task.id: row.task for row in here if not is_control(row.model)}
+        tasks = list(one.tasks) if one else list(played.values())
+        if tasks:
+            found.append(Paper(stage, name, tasks, here, one, setting.setting_of(tasks, here)))
+    return found
+
+
+def groups_of(stages: Sequence[Stage]) -> list[Group]:
+    """Groups of like papers; exams in order of appearance, within one exam the group with most rows first."""
+    papers = [paper for stage in stages for paper in papers_of(stage)]
+    found: list[Group] = []
+    for exam in dict.fromkeys(paper.exam for paper in papers):
+        here: dict[Setting, Group] = {}
+        for paper in papers:
+            if paper.exam == exam:
+                here.setdefault(paper.setting, Group(exam, [])).papers.append(paper)
+        found += sorted(here.values(), key=lambda group: -len(group.rows))
+    for group in found:
+        _tell_apart(group)
+    return found
+
+
+def _tell_apart(group: Group) -> None:
+    """Give a model that several runs of the group hold the name of its run."""
+    holders: dict[str, list[Paper]] = {}
+    for paper in group.papers:
+        for model in dict.fromkeys(row.model for row in paper.rows):
+            holders.setdefault(model, []).append(paper)
+    for model, papers in holders.items():
+        if len(papers) < 2:
+            continue
+        alike = len({paper.stage.name for paper in papers}) < len(papers)
+        for paper in papers:
+            paper.names[model] = _renamed(model, str(paper.stage.path) if alike else paper.stage.name)
+    for paper in group.papers:
+        paper.rows = [replace(row, model=paper.names.get(row.model, row.model)) for row in paper.rows]
+
+
+def _renamed(model: str, run: str) -> str:
+    """`rl (run)`; a control keeps its ending, by which it is known."""
+    name, plus, kind = model.rpartition("+")
+    return f"{name} ({run})+{kind}" if plus and is_control(model) else f"{model} ({run})"
+
+
+def apart(groups: Sequence[Group]) -> list[str]:
+    """One sentence for each exam whose runs are not all alike: what differs, and that they are shown apart."""
+    said = []
+    for exam in dict.fromkeys(group.exam for group in groups):
+        here = [group for group in groups if group.exam == exam]
+        if len(here) > 1:
+            fields = ", ".join(setting.differing([group.setting for group in here]))
+            said.append(
+                f"The runs of {exam} are not alike and are not compared: they differ in {fields}. "
+                f"They stand in {len(here)} separate sections."
+            )
+    return said

@@ -1,0 +1,102 @@
+"""What attempts cost: tokens, steps, seconds, money. Pure. What their judges cost is counted apart, in protocols.py.
+
+Promises: a recorded cost of 0 beside tokens is missing data, never free; money by a price table carries the table's
+date (`EvalConfig` refuses prices without one).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmsweb.records import Trajectory
+
+if TYPE_CHECKING:
+    from rmsweb.bench.metrics import Result
+
+Price = tuple[float, float]
+"""Money per million tokens read, and per million written."""
+
+
+class Use(NamedTuple):
+    """What one attempt used, by its own record."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    steps: int
+    """As stated by an imported run; 0 where it states none."""
+
+
+def use_of(trajectory: Trajectory) -> Use:
+    """Tokens of the decisions, else what an imported run states in `evidence` (`imported` or beside it): prompt_tokens,
+    completion_tokens, cost, n_steps. A cost of 0 with tokens is unknown."""
+    decisions = [step.decision for step in trajectory.steps]
+    read, written = sum(d.prompt_tokens for d in decisions), sum(d.completion_tokens for d in decisions)
+    imported = trajectory.evidence.get("imported")
+    stated: Mapping[str, Any] = {**trajectory.evidence, **(imported if isinstance(imported, dict) else {})}
+    if read + written == 0:
+        read, written = int(_number(stated, "prompt_tokens") or 0), int(_number(stated, "completion_tokens") or 0)
+    cost = _number(stated, "cost")
+    return Use(read, written, known_cost(cost, read + written), int(_number(stated, "n_steps") or 0))
+
+
+def known_cost(cost: float | None, tokens: int) -> float | None:
+    """The cost, unless it says 0 although tokens were used."""
+    return None if cost is None or cost < 0 or (cost == 0 and tokens > 0) else cost
+
+
+def _number(stated: Mapping[str, Any], key: str) -> float | None:
+    value = stated.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+class Cost(NamedTuple):
+    """What the episodes of one model used. None where the number was never recorded (a count of zero)."""
+
+    steps_per_task: float | None
+    steps_per_success: float | None
+    tokens_per_task: float | None
+    tokens_per_success: float | None
+    wall_s_per_task: float | None
+    money_per_task: float | None
+    money_per_success: float | None
+    money_by: str = ""
+    """`prices` (tokens at the price table) or `record` (as the run states it); empty: unknown."""
+    money_unknown: int = 0
+    """Episodes without a known cost, where money is asked for by record."""
+
+
+def cost(results: Sequence["Result"], price: Price | None = None) -> Cost:
+    """Per episode and per success; all episodes are paid for, solved or not. A price goes before recorded costs."""
+    tasks, solved = len(results), sum(bool(r.success) for r in results)
+    steps, wall = sum(r.steps for r in results), sum(r.wall_s for r in results)
+    read, written = sum(r.prompt_tokens for r in results), sum(r.completion_tokens for r in results)
+    recorded = [r.cost for r in results if r.cost is not None]
+    unknown = tasks - len(recorded)
+    money, by = 0.0, ""
+    if price:
+        money, by, unknown = at_price(price, read, written), "prices", 0
+    elif recorded and not unknown:
+        money, by = sum(recorded), "record"
+
+    def per(total: float, count: int) -> float | None:
+        return total / count if total > 0 and count else None
+
+    tokens = read + written
+    return Cost(
+        per(steps, tasks), per(steps, solved), per(tokens, tasks), per(tokens, solved), per(wall, tasks),
+        per(money, tasks), per(money, solved), by if money > 0 else "", unknown,
+    )  # fmt: skip
+
+
+def at_price(price: Price, read: int, written: int) -> float:
+    """Money for tokens."""
+    return (read * price[0] + written * price[1]) / 1e6
+
+
+def price_of(prices: Mapping[str, Any] | None, *names: str) -> Price | None:
+    """The price of the first name that the table has."""
+    for name in names:
+        if prices and name and name in prices:
+            read, written = prices[name]
+            return float(read), float(written)
+    return None

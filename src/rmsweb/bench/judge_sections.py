@@ -1,0 +1,135 @@
+"""The report's tables of several judges on the same attempts: success by each, agreement, cost of judging."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rmsweb.bench import protocols, setting
+from rmsweb.bench.compare import EXAMS, Group, papers_of
+from rmsweb.bench.layout import Section, Stage, Table
+from rmsweb.bench.protocols import JUDGE, Agreement, Bench
+from rmsweb.bench.wording import between, number, percent
+
+
+def benches_of(group: Group, judged: Mapping[Stage, Sequence[Stage]]) -> list[Bench]:
+    """Every judge of a group: the runs' own first, then each judge run; models under the names of the tables."""
+    own = protocols.bench_of(group.papers[0].stage, group.rows) if group.papers[0].stage.verb in EXAMS else None
+    found = [own] if own else []
+    for stage, sources in judged.items():
+        rows = []
+        for paper in group.papers:
+            if paper.stage not in sources:
+                continue
+            ids = {task.id for task in paper.tasks}
+            trajectories = [t for t, _ in paper.stage.judged if t.task.id in ids]
+            again = protocols.judged_again(stage, trajectories, with_end=paper.stage.with_end)
+            rows += [replace(row, model=paper.names.get(row.model, row.model)) for row in again]
+        if rows and (bench := protocols.bench_of(stage, rows)):
+            found.append(bench)
+    return protocols.told_apart(found)
+
+
+def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: int = 2000, seed: int = 0) -> None:
+    """Put the judges' tables into the section of an exam, where there is more than the runs' own judge."""
+    if len(benches) < 2 and not (benches and benches[0].stage.verb == JUDGE):
+        return
+    short = short_names(benches)
+    section.tables.append(_scores(group, benches, resamples, seed))
+    pairs = protocols.agreement(benches)
+    if pairs:
+        section.tables.append(_agreement(pairs, short))
+        section.lead += [line for pair in pairs if (line := _said(pair, short))]
+    section.notes.append("Judges: " + "; ".join(f"{short[b.name]} is {b.name}" for b in benches) + ".")
+
+
+def short_names(benches: Sequence[Bench]) -> dict[str, str]:
+    """judge -> protocol and model, or its whole name where two would be called alike."""
+    short = {b.name: " ".join(part for part in b.parts if part) for b in benches}
+    return {name: one if list(short.values()).count(one) == 1 else name for name, one in short.items()}
+
+
+def _scores(group: Group, benches: Sequence[Bench], resamples: int, seed: int) -> Table:
+    rows = []
+    table = protocols.score_table(benches, group.tasks, runs=group.runs, resamples=resamples, seed=seed)
+    for bench, model, s in table:
+        protocol, judge_model = bench.parts
+        given = sum(r.model == model for r in bench.rows)
+        why = ", ".join(f"{reason.replace('_', ' ')} {n}" for reason, n in s.unjudged.items())
+        claim = f"{s.marks.get('claimed_not_done', 0)} of {s.marks.get('claimed', 0)}"
+        rows.append(
+            [
+                protocol, judge_model or "none", model, f"{given} of {s.n}", percent(s.success), between(s.interval),
+                percent(s.success_judged), between(s.interval_judged), str(s.judged),
+                "none" if s.success_upstream is None else percent(s.success_upstream), claim, why or "none",
+            ]
+        )  # fmt: skip
+    head = (
+        "protocol", "judge model", "model", "given", "of all", "95 %", "of judged", "95 %", "judged",
+        "as upstream stores", "claims judged not done", "could not judge",
+    )  # fmt: skip
+    words = frozenset({1, 2, 11})
+    notes = ["One row a judge and model; unlike judges are never added up. Of all divides by every episode asked for."]
+    return Table(head, rows, title="Solved, by each judge", words=words, notes=notes)
+
+
+def _agreement(pairs: Sequence[Agreement], short: Mapping[str, str]) -> Table:
+    rows = [
+        [
+            short[p.a], short[p.b], str(p.n), str(p.differ), percent(p.differ / p.n if p.n else None), str(p.a_only),
+            str(p.b_only), number(p.kappa, 2), str(p.left_out),
+        ]
+        for p in pairs
+    ]  # fmt: skip
+    head = (
+        "judge A", "judge B", "judged by both", "differ", "share", "success by A only", "by B only", "kappa",
+        "only one could judge",
+    )  # fmt: skip
+    notes = ["Kappa is Cohen's: 0 is chance, 1 is agreement. It says nothing of which judge is right."]
+    return Table(head, rows, title="Agreement of the judges", words=frozenset({1}), notes=notes)
+
+
+def _said(pair: Agreement, short: Mapping[str, str]) -> str:
+    if not pair.n:
+        return ""
+    return (
+        f"{short[pair.a]} and {short[pair.b]} give different verdicts on {pair.differ} of {pair.n} episodes "
+        f"({percent(pair.differ / pair.n)})."
+    )
+
+
+def judged_only(judged: Mapping[Stage, Sequence[Stage]], settings: Mapping[str, int]) -> list[Section]:
+    """Sections for judged runs that are no exam (a collection, mined rollouts): the judges' tables, no exam's."""
+    found = []
+    for stage in dict.fromkeys(one for sources in judged.values() for one in sources):
+        if stage.verb in EXAMS:
+            continue
+        for paper in papers_of(stage):
+            group = Group(paper.exam, [paper])
+            benches = benches_of(group, judged)
+            own = protocols.bench_of(stage, paper.rows)
+            benches = protocols.told_apart([*([own] if own else []), *benches])
+            section = Section(f"judged-{stage.name}-{paper.exam}", f"Judged again: {stage.name}, {paper.exam}")
+            add(section, group, benches, **settings)
+            found.append(section)
+    return found
+
+
+def cost_table(stages: Sequence[Stage]) -> Table | None:
+    """What the judges asked and used, from the runs' stored calls; None where none are stored."""
+    rows = []
+    for stage in stages:
+        asked = stage.manifest["config"].get("eval", {})
+        date = f" (prices of {asked['prices_date']})" if asked.get("prices") else ""
+        for name, use in protocols.judge_use(stage.run, asked.get("prices")).items():
+            protocol, model = setting.judge_parts(name)
+            money = "unknown" if use.money is None else f"{use.money:.3g}{date}"
+            rows.append(
+                [
+                    stage.name, protocol, model, str(use.calls), str(use.pictures), str(use.prompt_tokens),
+                    str(use.completion_tokens), money,
+                ]
+            )  # fmt: skip
+    if not rows:
+        return None
+    head = ("run", "protocol", "judge model", "questions", "pictures sent", "tokens read", "tokens written", "money")
+    notes = ["Apart from the cost of the attempts. Stored replies that answered again are not asked and not counted."]
+    return Table(head, rows, title="Cost of judging", words=frozenset({1, 2, 7}), notes=notes)

@@ -1,0 +1,221 @@
+"""What a number of an exam depends on besides the model: task set, texts, step limit, judge, viewport, runs, sampling.
+
+Owns `Asked` (exam.json: what a run was asked for, written before its first episode), the comparison key (`Setting`),
+and the two lines that stand under every exam table. Promises that what was never recorded is said to be so and not
+guessed. Sets of tasks are named as in `tasksets`.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from rmsweb.bench.metrics import Result
+from rmsweb.errors import DataError
+from rmsweb.records import Record, Score, Task
+from rmsweb.store import Run
+from rmsweb.tasksets.taskset import ids_hash, text_hash
+
+FILE = "exam.json"
+
+
+class Asked(Record):
+    """What one exam of a run was asked for."""
+
+    tasks: tuple[Task, ...]
+    runs: int = 1
+    tasks_of: int | None = None
+    """Tasks that the file holds, where fewer were asked for."""
+    version: str = ""
+    task_file: str = ""
+    notes: tuple[str, ...] = ()
+    """What the reader of the file has to say: assumed start addresses, ids that are in no known version ..."""
+    excluded: dict[str, str] = Field(default_factory=dict)
+    contamination: dict[str, int] | None = None
+
+
+class Setting(NamedTuple):
+    """What runs must share to stand in one table, in words. `WORDS` names the fields for people."""
+
+    task_set: str
+    texts: str
+    step_cap: str
+    judge: str
+    viewport: str
+
+
+WORDS = {
+    "task_set": "task set",
+    "texts": "task texts",
+    "step_cap": "step limit",
+    "judge": "judge",
+    "viewport": "viewport",
+}
+
+
+def step_cap(tasks: Sequence[Task]) -> tuple[int, int] | None:
+    """Smallest and largest step limit."""
+    caps = [t.max_steps for t in tasks]
+    return (min(caps), max(caps)) if caps else None
+
+
+def judge_parts(judge: str) -> tuple[str, str]:
+    """(protocol, model) of a judge's name `protocol:model:key=value...`; a rule judge has no model."""
+    protocol, _, rest = judge.partition(":")
+    parts = rest.split(":") if rest else []
+    while parts and "=" in parts[-1]:
+        parts.pop()
+    return protocol, "" if protocol.startswith("rules") else ":".join(parts)
+
+
+def setting_of(tasks: Sequence[Task], rows: Sequence[Result]) -> Setting:
+    """The comparison key of rows that were asked for `tasks`."""
+    caps = step_cap(tasks)
+    each = hashlib.sha256("\n".join(sorted(f"{t.id}\t{t.max_steps}" for t in tasks)).encode()).hexdigest()
+    judges = sorted({r.judge for r in rows if r.judge and r.success is not None})
+    views = sorted({r.viewport for r in rows})
+    return Setting(
+        task_set=f"{len(tasks)} tasks, ids {ids_hash(tasks)}",
+        texts=text_hash(tasks),
+        step_cap=said_cap(caps) if caps is None or caps[0] == caps[1] else f"{said_cap(caps)} (by task {each[:8]})",
+        judge=" and ".join(judges) or "no verdict",
+        viewport=", ".join(f"{w}\u00d7{h}" for w, h in views),
+    )
+
+
+def said_cap(caps: tuple[int, int] | None) -> str:
+    """`15`, `30 to 70`, or `not recorded`."""
+    if caps is None:
+        return "not recorded"
+    return str(caps[0]) if caps[0] == caps[1] else f"{caps[0]} to {caps[1]}"
+
+
+def differing(settings: Sequence[Setting]) -> list[str]:
+    """`step limit (15 / 30)` for each field in which settings differ. Texts are named only where the ids agree."""
+    found = []
+    for field, word in WORDS.items():
+        values = list(dict.fromkeys(str(getattr(s, field)) for s in settings))
+        if len(values) > 1 and not (field == "texts" and len({s.task_set for s in settings}) == len(values)):
+            found.append(f"{word} ({' / '.join(values)})")
+    return found
+
+
+def write_asked(run: Run, asked: Mapping[str, Asked]) -> None:
+    """Write exam.json: exam name -> what was asked for."""
+    run.write_json(FILE, {name: json.loads(one.model_dump_json(exclude_defaults=True)) for name, one in asked.items()})
+
+
+def read_asked(run: Run) -> dict[str, Asked]:
+    """exam name -> what the run was asked for; empty for runs that did not record it. Raises DataError."""
+    path = run.path / FILE
+    if not path.exists():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): Asked.model_validate(one) for name, one in value.items()}
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path) from error
+    except (ValueError, AttributeError) as error:
+        raise DataError(f"not the record of an exam: {error}; the same eval command writes it again", path) from error
+
+
+def recorded_overlap(run: Run, exam: str) -> dict[str, int] | None:
+    """Overlap counts that a run from before exam.json left in scores.json; None where there are none."""
+    path = run.path / "scores.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["disjoint"][exam] if path.exists() else None
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    return {key: len(value) if isinstance(value, list) else int(value) for key, value in found.items()}
+
+
+def facts_of(tasks: Sequence[Task], asked: Asked | None, config: Mapping[str, Any], judge: str) -> dict[str, Any]:
+    """Fields of Score that say what a number is. `config`: of the run's manifest; empty where nobody acted here."""
+    profile, policy = _section(config, "profile"), _section(config, "policy")
+    protocol, model = judge_parts(judge) if judge else ("", "")
+    return {
+        "protocol": protocol,
+        "judge_model": model,
+        "observation": str(profile.get("observation", "")),
+        "temperature": policy.get("temperature"),
+        "top_p": policy.get("top_p"),
+        "seed": config.get("seed"),
+        "dataset": ids_hash(tasks),
+        "texts": text_hash(tasks),
+        "tasks": len(tasks),
+        "step_cap": step_cap(tasks),
+        "steps_with_end": bool(_section(config, "eval").get("steps_with_end", True)),
+        "version": asked.version if asked else "",
+        "task_file": asked.task_file if asked else "",
+        "tasks_of": asked.tasks_of if asked else None,
+        "excluded": asked.excluded if asked else {},
+        "contamination": asked.contamination if asked else None,
+        "extra": {"notes": list(asked.notes)} if asked and asked.notes else {},
+    }
+
+
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = config.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def what_it_is(score: Score) -> tuple[str, str]:
+    """Two lines: which tasks were done how, and how a rate comes from them."""
+    s = score
+    of = f" of the {s.tasks_of} in the file" if s.tasks_of and s.tasks_of != s.tasks else ""
+    own = s.suite in ("sites", "miniwob")
+    version = f" {s.version}" if s.version else "" if own else " (version not recorded)"
+    file = f", file {s.task_file}" if s.task_file else ""
+    runs = f"{s.runs} run{'s' if s.runs > 1 else ''} of each"
+    first = (
+        f"What it is: {s.tasks or s.n} tasks{of} of {s.suite}{version} (ids {s.dataset}, ids with texts "
+        f"{s.texts or 'not recorded'}{file}), step limit {said_cap(s.step_cap)}, {runs}, "
+        f"viewport {s.viewport[0]}\u00d7{s.viewport[1]}, observation {s.observation or 'not recorded'}, {_sampling(s)}."
+    )
+    by = f"{s.protocol} with {s.judge_model}" if s.judge_model else s.protocol or "nobody"
+    out = f"{len(s.excluded)} tasks left out ({_reasons(s.excluded)})" if s.excluded else "No task left out"
+    second = (
+        f"Judged by {by}. Of all divides by the {s.n} episodes asked for (aborted, unjudged, missing: not solved), of "
+        f"judged by those with a verdict. {out}. {_overlap(s.contamination)}"
+    )
+    return first, second
+
+
+def _sampling(s: Score) -> str:
+    if s.temperature is None:
+        return "sampling not recorded"
+    top = f", top-p {s.top_p:g}" if s.top_p is not None else ""
+    seed = f", seed {s.seed}" if s.seed is not None else ""
+    return f"temperature {s.temperature:g}{top}{seed}"
+
+
+def _reasons(excluded: Mapping[str, str]) -> str:
+    reasons: dict[str, int] = {}
+    for reason in excluded.values():
+        reasons[reason] = reasons.get(reason, 0) + 1
+    some = [f"{reason}: {count}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])]
+    return "; ".join(some[:4]) + ("; ..." if len(some) > 4 else "")
+
+
+def _overlap(found: Mapping[str, int] | None) -> str:
+    if found is None:
+        return "Overlap with training tasks: not recorded."
+    if not found.get("training"):
+        return "Overlap with training tasks: none were given to compare with."
+    parts = [f"{found.get(key, 0)} {word}" for key, word in OVERLAPS.items()]
+    return f"Overlap with {found['training']} training tasks: {', '.join(parts)}."
+
+
+OVERLAPS = {
+    "tasks": "ids",
+    "worlds": "worlds",
+    "templates": "held-out templates",
+    "texts": "equal texts on one host",
+    "goals": "equal texts elsewhere",
+}
+"""Counts of `bench.disjoint.Overlap` -> what they are called."""
