@@ -19,10 +19,11 @@ from rmsweb.policy import prompt_text
 from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Trajectory, Verdict
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
 
-SHOTS = [b"\x89PNG\r\n\x1a\n" + name for name in (b"one", b"two", b"three")]
+SHOTS = [b"\x89PNG\r\n\x1a\n" + name for name in (b"one", b"two", b"three", b"four")]
 PNG = {hashlib.sha256(data).hexdigest(): data for data in SHOTS}
-ONE, TWO, THREE = PNG
-RUBRIC = {
+ONE, TWO, THREE, FOUR = PNG
+SCORE = Path(__file__).parents[3] / ".." / "shared" / "data" / "trajectories" / "fara" / "scores"
+RUBRIC: dict[str, Any] = {
     "items": [
         {"criterion": "find the mug", "description": "d0", "max_points": 4},
         {"criterion": "say the price", "description": "d1", "max_points": 4},
@@ -42,7 +43,7 @@ def run(meta: Mapping[str, Any] | None = None, **changes: Any) -> Trajectory:
             index=k, before=Observation(image=name, url="https://shop.example/?q=1"), decision=Decision(action=action),
             effect=Effect(), after=Observation(image=name, url="https://shop.example/"),
         )
-        for k, (name, action) in enumerate(zip(PNG, acted, strict=True))
+        for k, (name, action) in enumerate(zip((ONE, TWO, THREE), acted, strict=True))
     )  # fmt: skip
     base: dict[str, Any] = {"id": "wtb/mug_1#0", "task": task, "steps": steps, "answer": "4 dollars"}
     return Trajectory(**{**base, "stop": Stop.ANSWERED, **changes})
@@ -319,11 +320,11 @@ async def test_screenshots_short_by_two_are_a_zero_and_by_one_missing_evidence()
     assert (verdict.success, verdict.unjudged) == (None, "missing_evidence")
 
 
-async def test_attempts_that_the_machine_broke_or_aborted_have_no_score() -> None:
+async def test_attempts_that_the_machine_broke_have_no_score() -> None:
     for trajectory in (
         run(stop=Stop.BROWSER_ERROR),
         run(stop=Stop.MODEL_ERROR),
-        run(evidence={"imported": {"format": "fara", "is_aborted": True}}),
+        run(stop=Stop.BUDGET),
     ):
         verdict, asked, _ = await judge({}, trajectory)
         assert (verdict.success, verdict.unjudged, asked) == (None, "infra", [])
@@ -452,3 +453,39 @@ async def test_over_a_real_endpoint_the_whole_pipeline_runs() -> None:
         pictures = [request.pictures for request in server.requests]
     assert (verdict.success, verdict.details["process_score"]) == (True, 1.0)
     assert max(pictures) == 1 and sum(pictures) == 6
+
+
+async def test_a_real_verifier_run_replayed_through_our_stages_gives_its_pictures_and_its_score() -> None:
+    path = SCORE / "mmrubric_0.8-5-3.json"
+    if not path.exists():
+        pytest.skip("../shared/data is absent: this test reads a real score file")
+    body = json.loads(json.loads(path.read_text(encoding="utf-8"))["gpt_response_text"])
+    steps, items = body["rubric_intermediate_mm_rubric_steps"], body["rubric_items"]
+    evidence = steps["step4_evidence_by_criterion"]
+    looked_at = {index: [one["screenshot_idx"] for one in found] for index, found in evidence.items()}
+    answers: dict[str, Any] = {
+        "baseline": json.dumps({"items": items}),
+        "reality": json.dumps(
+            {"reality_checks": [{"criterion_idx": i, "reality_notes": n["reality_notes"]} for i, n in enumerate(items)]}
+        ),
+        "rescore": json.dumps({"items": [{"criterion_idx": i, **n} for i, n in enumerate(items)]}),
+        "side_effects": json.dumps({"requires_penalty": steps["step7_requires_penalty"], "penalty_criteria": []}),
+        "outcome/0": json.dumps(steps["step8_outcome_verification"]),
+    }
+    for number in range(steps["step1_num_screenshots"]):
+        answers[f"relevance/{number}"] = json.dumps(steps["step2_relevance_scores"][f"screenshot_{number}"])
+        shown = [
+            {"criterion_idx": int(index), **one}
+            for index, found in evidence.items()
+            for one in found
+            if one["screenshot_idx"] == number
+        ]
+        answers[f"evidence/{number}"] = json.dumps({"analyses": shown})
+    last = run().steps[2]
+    fourth = last.model_copy(update={"index": 3, "before": Observation(image=FOUR, url="u")})
+    third = last.model_copy(update={"decision": Decision(action=LeftClick(point=Point(x=2, y=2)))})
+    trajectory = run(meta={"precomputed_rubric": {"items": items}}, steps=(*run().steps[:2], third, fourth))
+    verdict, asked, _ = await judge(answers, trajectory, protocol="both")
+    assert verdict.details["pictures_by_criterion"] == looked_at == {"0": [3, 2, 1], "1": [3, 2, 1]}
+    assert "evidence/0" not in asked
+    assert (verdict.success, verdict.details["earned"], verdict.details["max"]) == (True, 10, 10)

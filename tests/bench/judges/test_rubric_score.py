@@ -180,14 +180,24 @@ def test_a_made_score_file_agrees_until_one_field_is_changed() -> None:
         lambda top, body: body.update(rubric_total_max_points=11),
         lambda top, body: body.update(rubric_is_success=0),
         lambda top, body: body.update(rubric_majority_vote_metadata={"median_score": 0.5}),
-        lambda top, body: (
-            body.update(rubric_all_rubric_dicts=[{"items": [item(2, earned_points=1)]}])
-            or body.update(rubric_all_scores_list=[0.9])
+        lambda top, body: body.update(
+            rubric_all_rubric_dicts=[{"items": body["rubric_items"]}], rubric_all_scores_list=[0.8]
+        ),
+        lambda top, body: body.update(
+            rubric_all_rubric_dicts=[{"items": [item(10, earned_points=9)]}], rubric_all_scores_list=[0.9]
         ),
         lambda top, body: top.update(score=0),
     ]
     for change in changes:
         assert len(recompute(mutated(change)).differences) == 1
+
+
+def test_points_that_do_not_count_are_compared_with_their_copies_too() -> None:
+    stored = read_score_file(present(SCORE))
+    body = json.loads(stored["gpt_response_text"])
+    body["rubric_items"][1]["earned_points"] = 0  # From the actions alone: the score does not hang on it.
+    again = recompute({**stored, "gpt_response_text": json.dumps(body)})
+    assert (again.label, len(again.differences)) == (1, 1)
 
 
 def test_the_stored_mark_follows_the_outcome_the_process_or_both() -> None:

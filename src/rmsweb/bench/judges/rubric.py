@@ -18,9 +18,9 @@ from rmsweb.bench.judges.packs import Pack, Wording
 from rmsweb.bench.judges.rubric_layout import Found, kept
 from rmsweb.bench.judges.rubric_reading import Diagnosis
 from rmsweb.bench.judges.rubric_score import PASS, Rubric, success_labels
-from rmsweb.bench.judges.rubric_stages import RUBRIC, Broken, Case, Stages, check_texts
+from rmsweb.bench.judges.rubric_stages import Broken, Case, Stages, check_texts, own_rubric
 from rmsweb.bench.judges.verdicts import evidence_missing, infra, without_call
-from rmsweb.bench.reading import acts
+from rmsweb.bench.reading import acts, stored_screenshots
 from rmsweb.config import JudgeConfig
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.judge import Unjudged, could_not_tell
@@ -93,8 +93,6 @@ class Process:
         """The verdict. Raises BudgetError."""
         if (broken := infra(self.name, trajectory)) is not None:
             return broken
-        if aborted(trajectory):
-            return could_not_tell(self.name, "infra", "the attempt was aborted; it is left out of means")
         if (rule := zero_rule(trajectory)) is not None:
             facts = {"rule": rule[0], "process_score": 0.0, "process_passed": False, "outcome": False}
             return without_call(self.name, False, rule[1], success_criterion=self.CRITERION, **facts)
@@ -125,7 +123,7 @@ class Process:
             case.boundary = await stages.boundary(case)
         except Broken as failed:
             details["unread"][failed.key] = f"{failed.kind}: {failed}"
-        details["rubric"] = "given" if case.trajectory.task.meta.get(RUBRIC) else "written"
+        details["rubric"] = "written" if own_rubric(case.trajectory) is None else "given"
         rubric = await stages.baseline(case, await stages.rubric(case))
         kept_for = kept(await stages.relevance(case, rubric), len(rubric.items))
         details["pictures_by_criterion"] = {
@@ -223,17 +221,11 @@ def majority(votes: list[bool | None]) -> bool | None:
     return None
 
 
-def aborted(trajectory: Trajectory) -> bool:
-    """Whether an imported attempt was aborted: no score, left out of means."""
-    facts = trajectory.evidence.get("imported")
-    return isinstance(facts, dict) and facts.get("is_aborted") is True
-
-
 def zero_rule(trajectory: Trajectory) -> tuple[str, str] | None:
     """The rule under which an attempt is scored 0 without a call, as (code, sentence); None: it has to be judged.
 
-    A used-up step budget, no action, an end that is neither an answer nor a stop, or screenshots that are short of the
-    actions by two or more. (One that is short is missing evidence, not a zero.)
+    A used-up step budget, no action, an end that is neither an answer nor a stop, or numbers of actions and screenshots
+    that differ by two or more. (A single one that is missing is missing evidence, not a zero.)
     """
     done = acts(trajectory)
     if trajectory.stop is Stop.STEP_LIMIT:
@@ -242,8 +234,10 @@ def zero_rule(trajectory: Trajectory) -> tuple[str, str] | None:
         return "no_actions", "there is no action: scored 0"
     if not done[-1].final and trajectory.stop not in ENDED:
         return "not_ended", f"the last action is neither an answer nor a stop ({trajectory.stop.value}): scored 0"
-    recorded = sum(bool(act.before) for act in done)
-    if len(done) - recorded >= APART:
+    # Of our own runs only what is missing tells: a reply that was no action has a screenshot, and no action.
+    listed = stored_screenshots(trajectory)
+    recorded = len(listed) if listed else sum(bool(act.before) for act in done)
+    if abs(len(done) - recorded) >= APART:
         return "unaligned", f"{len(done)} actions and {recorded} screenshots: scored 0"
     return None
 

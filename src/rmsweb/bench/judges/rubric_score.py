@@ -306,12 +306,17 @@ def _copies(body: Mapping[str, Any], points: Points, where: str) -> list[str]:
     """The voted scores: each instance's own items give its score, and the median one is the score of the items."""
     found = []
     rubrics, scores = body.get("rubric_all_rubric_dicts"), body.get("rubric_all_scores_list")
+    items = parse_rubric({"items": body.get("rubric_items", body.get("items"))}, where).items
+    same = False
     if isinstance(rubrics, list) and isinstance(scores, list):
         for number, (rubric, score) in enumerate(zip(rubrics, scores, strict=False)):
             here = f"{where}: rubric_all_rubric_dicts[{number}]"
-            own = parse_rubric(rubric, here).points().score or 0.0
+            copy = parse_rubric(rubric, here)
+            same, own = same or copy.items == items, copy.points().score or 0.0
             if abs(finite(score, f"{where}: rubric_all_scores_list[{number}]") - own) > SLACK:
                 found.append(f"rubric_all_scores_list[{number}] is {score:g}, its items say {own:g}")
+        if rubrics and not same:
+            found.append("rubric_items are those of no instance in rubric_all_rubric_dicts")
     votes = body.get("rubric_majority_vote_metadata")
     median = votes.get("median_score") if isinstance(votes, dict) else None
     if median is not None and abs(finite(median, f"{where}: median_score") - (points.score or 0.0)) > SLACK:

@@ -25,9 +25,10 @@ from rmsweb.records import Trajectory
 
 T = TypeVar("T")
 
-REPLY_TOKENS = 4096
-RUBRIC = "rubric"
-"""Key of `Task.meta` that holds a task's own rubric, as JSON value or JSON text."""
+REPLY_TOKENS = 8192
+"""Of one reply; room for a model that thinks before it writes."""
+RUBRICS = ("rubric", "precomputed_rubric")
+"""Keys of `Task.meta` that hold a task's own rubric, as JSON value or JSON text: of a task set, beside an attempt."""
 VOTING = 0.7
 """Least temperature of several outcome votes: greedy ones would all be the same."""
 SEEDS_APART = 100
@@ -95,6 +96,11 @@ class Case:
         return [self.shots[position][0] for position in positions]
 
 
+def own_rubric(trajectory: Trajectory) -> object:
+    """The rubric that its task brings along, unread; None where it brings none."""
+    return next((value for key in RUBRICS if (value := trajectory.task.meta.get(key))), None)
+
+
 def check_texts(texts: Mapping[str, str], source: str) -> None:
     """Raises ConfigError where a stage's text cannot be filled: an unknown placeholder, a lone `$`."""
     for stage, known in FIELDS.items():
@@ -125,9 +131,8 @@ class Stages:
 
         Raises DataError where the task's own rubric is broken.
         """
-        own = case.trajectory.task.meta.get(RUBRIC)
-        if own is not None and own != "":
-            given = parse_rubric(own, f"{RUBRIC} of task {case.trajectory.task.id}")
+        if (own := own_rubric(case.trajectory)) is not None:
+            given = parse_rubric(own, f"rubric of task {case.trajectory.task.id}")
             return Rubric(
                 tuple(
                     replace(item, met=None, baseline=None, earned=None, justification="")
