@@ -5,11 +5,15 @@ Promises: `Said.upstream_label` is what the named upstream script would store fo
 the reply holds no verdict word of its protocol. Never asks a model, never touches a file.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from rmsweb.bench.judges.verdicts import Said
+from rmsweb.chat import Reply
 from rmsweb.errors import DataError
+from rmsweb.judge import read_verdict
 
 TASK_FROM, TASK_TO = "Now given a task:", "Please interact with"
 """The marks between which the original script finds the task in the second message (MinorJerry/WebVoyager)."""
@@ -67,3 +71,99 @@ def _content(message: Any, which: str) -> Any:
     if not isinstance(message, dict) or "content" not in message:
         raise DataError(f"the {which} message has no content")
     return message["content"]
+
+
+_THINKING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_OPEN_THINKING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
+_SPACE = r"[ \t*_`\"'()\[\]-]"
+_GAP = rf"(?:{_SPACE}|\s)+"
+_FILLERS = r"(?i:an?|the|yet|fully|quite|really|full|complete|to|be|been|as|considered|counted|deemed|judged)"
+_NO = re.compile(
+    rf"(?<![A-Za-z])UN{_SPACE}*SUCCESS"
+    rf"|(?i:\bnot|cannot|n['’]t|\bnever|\bnon){_GAP}(?:{_FILLERS}{_GAP})*SUCCESS"
+    rf"|\b(?i:no|without){_SPACE}+SUCCESS"
+)
+"""Ways to say no that hold the letters SUCCESS."""
+_YES = re.compile(r"(?<![A-Za-z])SUCCESS(?:FUL)?(?![A-Za-z])")
+_FAILED = re.compile(r"(?<![A-Za-z])(?:FAILURES?|FAILED|FAIL|INCORRECT)(?![A-Za-z])")
+_FIELD = re.compile(r"\"verdict\"\s*:\s*\"([A-Z]+)\"")
+_FENCE = re.compile(r"^\s*```[A-Za-z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+
+
+def spoken(text: str) -> str:
+    """What a reply says behind the model's own thinking; empty where the thinking was never ended."""
+    body = _THINKING.split(text)[-1]
+    return "" if _OPEN_THINKING.match(body) else body.strip()
+
+
+def read_original(reply: Reply) -> Said:
+    """WebVoyager: NOT SUCCESS anywhere is 0, else SUCCESS anywhere is 1, neither is None (auto_eval.py)."""
+    label = 0 if "NOT SUCCESS" in reply.text else 1 if "SUCCESS" in reply.text else None
+    return _said(reply, label, failure=False)
+
+
+def read_fara(reply: Reply) -> Said:
+    """Fara: as the original, but neither is 0 (gpt_eval.py)."""
+    label = 1 if "SUCCESS" in reply.text and "NOT SUCCESS" not in reply.text else 0
+    return _said(reply, label, failure=False)
+
+
+def read_osu(reply: Reply) -> Said:
+    """OSU's copy: FAILURE anywhere is 0, everything else is 1, an empty reply too (Online-Mind2Web utils.py)."""
+    return _said(reply, 0 if "FAILURE" in reply.text else 1, failure=True)
+
+
+def read_molmoweb(reply: Reply) -> Said:
+    """MolmoWeb: an object with `thought` (text) and `verdict` (SUCCESS or FAILURE), enforced by the endpoint.
+
+    A reply that is no such object is one that upstream never gets: its label is None. What it says is read all the
+    same: the field `verdict` of an object that is fenced or was cut, else the words.
+    """
+    label, thought = _enforced(reply.text)
+    body = spoken(reply.text)
+    if label is not None:
+        return Said(bool(label), label, thought)
+    fields = set(_FIELD.findall(body)) & {"SUCCESS", "FAILURE"}
+    if len(fields) == 1:
+        fenced = _FENCE.match(body)
+        return Said(fields == {"SUCCESS"}, None, _enforced(fenced.group(1))[1] if fenced else body)
+    return Said(None, None, body) if fields else _said(reply, None, failure=True)
+
+
+def _enforced(text: str) -> tuple[int | None, str]:
+    """(label, thought) of a reply that fits MolmoWeb's schema; (None, text) of any other."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, text
+    if not isinstance(value, dict) or not isinstance(value.get("thought"), str):
+        return None, text
+    label = {"SUCCESS": 1, "FAILURE": 0}.get(value["verdict"]) if isinstance(value.get("verdict"), str) else None
+    return label, value["thought"] if label is not None else text
+
+
+def _said(reply: Reply, label: int | None, *, failure: bool) -> Said:
+    """`failure`: FAILURE is the protocol's word for no; elsewhere it only spoils a yes.
+
+    Of a cut reply only a verdict that stands by itself counts (its first line, or behind `Verdict:`): a word within
+    reasoning that has not come to its end is none.
+    """
+    body = spoken(reply.text)
+    success = _words(body, failure=failure)
+    if success is not None and reply.finish == "length":
+        alone = read_verdict(body)
+        success = success if alone is not None and alone.success is success else None
+    return Said(success, label, body)
+
+
+def _words(body: str, *, failure: bool) -> bool | None:
+    """What a text says in a protocol's own capitals; None where it says neither, or both at once."""
+    if "NOT SUCCESS" in body and not failure:
+        return False
+    if "FAILURE" in body and failure:
+        return False
+    rest = _NO.sub(" ", body)
+    yes = bool(_YES.search(rest))
+    if yes and (rest != body or _FAILED.search(rest)):
+        return None
+    return True if yes else False if rest != body else None
