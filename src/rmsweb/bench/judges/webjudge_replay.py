@@ -1,6 +1,6 @@
 """Stored WebJudge runs replayed: scores, kept pictures, reasons, prompt text and status rebuilt and compared.
 
-    layout = layout_of(runs)            the constant wording, taken from one run and demanded of all others
+    layout = layout_of(runs)            the constant wording around task, key points, actions, reasons
     replay(run, layout) -> Replay       everything from the stored replies; no stored score or prompt block is copied
     check(run, layout) -> [Mismatch]    empty: the run is what our code makes of its replies
     check_all(runs) -> [Mismatch]       one layout for all runs of a mode, one kind of headings for each judge
@@ -12,6 +12,7 @@ the other where no label is stored.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,23 +118,28 @@ def seen_of(run: StoredRun, headings: Headings, threshold: float | None = None) 
     return seen, keep(list(enumerate(seen)), run.threshold if threshold is None else threshold)
 
 
-def layout_of(runs: Iterable[StoredRun], headings: Headings | None = None) -> Layout:
-    """The constant wording, from the first run that shows all of it (or, for want of one, all but the last heading).
+def marks_of(runs: Iterable[StoredRun]) -> dict[tuple[str, str], Headings]:
+    """(mode, judge) -> the marks of its replies."""
+    groups: dict[tuple[str, str], list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault((run.mode, run.judge), []).append(run)
+    return {key: headings_of(group) for key, group in groups.items()}
+
+
+def layout_of(runs: Iterable[StoredRun]) -> Layout:
+    """The constant wording, which most runs show; of runs without a kept picture all but the last heading.
 
     A heading is one line behind an empty one. Raises DataError when no run has the structure.
     """
     every = list(runs)
-    best: Layout | None = None
-    for run in every:
-        found = _layout(run, headings or headings_of([run]))
-        if found is not None and (found.before_reasons is not None or best is None):
-            best = found
-            if found.before_reasons is not None:
-                break
-    if best is None:
+    marks = marks_of(every)
+    found = Counter(
+        layout for run in every if (layout := _layout(run, marks[run.mode, run.judge])) is not None
+    ).most_common()
+    if not found:
         where = every[0].path if every else None
         raise DataError("no stored prompt holds task, key points and a numbered action history, in this order", where)
-    return best
+    return next((layout for layout, _ in found if layout.before_reasons is not None), found[0][0])
 
 
 def _layout(run: StoredRun, headings: Headings) -> Layout | None:
@@ -143,7 +149,7 @@ def _layout(run: StoredRun, headings: Headings) -> Layout | None:
     if points_at < 0 or not run.task or not run.key_points:
         return None
     points_end = points_at + len(run.key_points)
-    heading = re.compile(r"\n\n[^\n]+\n(?=1\. )").match(text, points_end)
+    heading = re.compile(r"\n\n[^\n]+\n(?=1\. |\n\n|\Z)").match(text, points_end)
     if heading is None:
         return None
     _, kept = seen_of(run, headings)
@@ -169,10 +175,17 @@ def replay(
     """A run rebuilt from its replies. `layout` None: its own; DataError where its prompt has no such structure."""
     marks = headings or headings_of([run])
     seen, kept = seen_of(run, marks, threshold)
-    layout = layout or layout_of([run], marks)
+    layout = layout or _own_layout(run, marks)
     actions = history(run.actions, _thoughts(run)) if run.actions is not None else numbered(_entries(run, layout, kept))
     text = final_text(layout.verdict, layout.bare, task=run.task, key_points=run.key_points, actions=actions, kept=kept)
     return Replay(seen, kept, numbered(kept.reasons), text, run.label, run.said)
+
+
+def _own_layout(run: StoredRun, headings: Headings) -> Layout:
+    found = _layout(run, headings)
+    if found is None:
+        raise DataError("its prompt does not hold task, key points and a numbered action history", run.path, run.line)
+    return found
 
 
 def _thoughts(run: StoredRun) -> tuple[str, ...] | None:
@@ -215,7 +228,7 @@ def check(run: StoredRun, layout: Layout | None = None, *, headings: Headings | 
     """Everything of a stored run that our code makes otherwise; empty where all agrees."""
     marks = headings or headings_of([run])
     try:
-        layout = layout or layout_of([run], marks)
+        layout = layout or _own_layout(run, marks)
     except DataError as error:
         return [Mismatch(run.path, run.line, "prompt", run.input_text[:SHOWN], str(error))]
     made = replay(run, layout, headings=marks)
@@ -280,22 +293,15 @@ def _count(run: StoredRun, layout: Layout, made: Replay) -> int:
 
 
 def check_all(runs: Sequence[StoredRun]) -> list[Mismatch]:
-    """`check` of every run: the wording of one demanded of all of its mode, the same marks of all of one judge."""
-    marks = {
-        key: headings_of(run for run in runs if (run.mode, run.judge) == key)
-        for key in {(run.mode, run.judge) for run in runs}
-    }
+    """`check` of every run: one wording demanded of all runs of a mode, the same marks of all of one judge."""
+    marks = marks_of(runs)
     found: list[Mismatch] = []
     for mode in sorted({run.mode for run in runs}):
         of_mode = [run for run in runs if run.mode == mode]
-        layout: Layout | None = None
-        for run in of_mode:
-            try:
-                layout = layout_of([run], marks[run.mode, run.judge])
-            except DataError:
-                continue
-            if layout.before_reasons is not None:
-                break
+        try:
+            layout = layout_of(of_mode)
+        except DataError:
+            layout = None  # each run then says so
         for run in of_mode:
             found += check(run, layout, headings=marks[run.mode, run.judge])
     return found
