@@ -1,12 +1,14 @@
 """The doctor against real servers that behave and misbehave, and against this machine."""
 
+import json
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from rmsweb.chat import Message
-from rmsweb.config import BrowserConfig, Config, JudgeConfig, ModelConfig, ProfileConfig
-from rmsweb.doctor import Check, browser_check, check_all, disk_check, endpoint_checks, endpoints, show
+from rmsweb.config import BrowserConfig, Config, JudgeConfig, ModelConfig, ProfileConfig, SuiteConfig
+from rmsweb.doctor import Check, browser_check, check_all, disk_check, endpoint_checks, endpoints, show, tasks_check
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
 
 CALL = '<tool_call>\n{"name":"computer_use","arguments":{"action":"left_click","coordinate":[500,500]}}\n</tool_call>'
@@ -92,6 +94,25 @@ def test_only_named_endpoints_are_asked() -> None:
     config = Config(policy=named, judge=JudgeConfig(protocol="rmsweb/chat", model=ModelConfig(name="b")))
     assert [model.name for model in endpoints(config)] == ["a", "b"]
     assert endpoints(Config(policy=ModelConfig(kind="tiny"))) == []
+
+
+def test_the_task_file_and_its_dates(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    row = {
+        "web_name": "Booking",
+        "id": "Booking--5",
+        "ques": "A hotel for Jan 1 to Jan 4, 2024.",
+        "web": "https://b.test/",
+    }
+    path.write_text(json.dumps(row))
+    config = Config(suite=SuiteConfig(name="file", path=str(path)))
+    passed = tasks_check(config, date(2024, 1, 2))
+    assert passed.ok is None and "1 have dates before 2024-01-02: Booking--5" in passed.detail and passed.cure
+    assert passed.detail.startswith("webvoyager ")
+    open_still = tasks_check(config, date(2024, 1, 1))
+    assert open_still.ok is True and "no task has a date" in open_still.detail
+    path.write_text("{}")
+    assert tasks_check(config, date(2024, 1, 1)).ok is False
 
 
 async def test_without_a_browser_the_cure_is_named() -> None:

@@ -82,3 +82,39 @@ async def test_the_built_in_sites_have_to_be_served_first_and_only_once() -> Non
                 pass
     async with suite.serving():
         pass
+
+
+WEBVOYAGER = {"web_name": "BBC News", "id": "BBC News--3", "ques": "Read.", "web": "https://www.bbc.com/"}
+WEBTAILBENCH = {"id": "united_13", "category": "flights", "ques": "Fly.", "web": ""}
+
+
+def test_a_public_benchmark_is_an_exam_whatever_split_is_asked_for(tmp_path: Path) -> None:
+    config = rows(tmp_path, WEBVOYAGER, {**WEBVOYAGER, "id": "Booking--1", "web_name": "Booking"})
+    for split in ("train", "heldout", "exam"):
+        found = FileSuite().tasks(config.model_copy(update={"split": split}))
+        assert [(task.id, task.suite, task.split) for task in found] == [
+            ("BBC News--3", "webvoyager", "exam"),
+            ("Booking--1", "webvoyager", "exam"),
+        ]
+    one = FileSuite().tasks(config.model_copy(update={"sites": ("Booking",)}))
+    assert [task.id for task in one] == ["Booking--1"] and one[0].max_steps == 15
+    assert FileSuite().taskset(config).version.startswith("unknown (2 tasks unlike ")
+
+
+def test_where_tasks_without_an_address_start(tmp_path: Path) -> None:
+    config = rows(tmp_path, WEBTAILBENCH)
+    assert FileSuite().tasks(config)[0].start_url == "https://duckduckgo.com/"
+    assert FileSuite("https://find.example/?q={query}").tasks(config)[0].start_url == "https://find.example/"
+    with pytest.raises(DataError, match=r"tasks\.jsonl:1: task BBC News--3: no start address"):
+        FileSuite().tasks(rows(tmp_path, {**WEBVOYAGER, "web": ""}))
+
+
+async def test_a_task_of_a_file_is_opened_where_it_says(tmp_path: Path) -> None:
+    opened: list[str] = []
+
+    async def opener(start_url: str, *, own_hosts: Any = ()) -> Any:
+        opened.append(start_url)
+
+    suite: Suite = FileSuite()
+    await suite.begin(suite.tasks(rows(tmp_path, WEBVOYAGER))[0], "BBC News--3#0", opener)
+    assert opened == ["https://www.bbc.com/"]

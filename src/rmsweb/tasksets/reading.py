@@ -57,6 +57,8 @@ def read(path: Path) -> TaskFile:
         rows = list(_table(text, path))
     if not rows:
         raise DataError("holds no rows: there are no tasks in it", path)
+    if "\\ud" in text or "\\uD" in text:
+        _refuse_half_pairs(rows, path)
     return TaskFile(path, hashlib.sha256(raw).hexdigest(), _layout(rows[0], path), rows)
 
 
@@ -80,6 +82,15 @@ def decode(raw: bytes, path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8: {error}", path, raw[: error.start].count(b"\n") + 1) from None
+
+
+def _refuse_half_pairs(rows: list[Row], path: Path) -> None:
+    """JSON can spell half of a surrogate pair (`\\ud83d`); no file of ours could hold such a text."""
+    for row in rows:
+        try:
+            json.dumps(row.data, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"holds half a character: {error.reason}", path, row.line) from None
 
 
 def _lines(text: str, path: Path) -> Iterator[Row]:
