@@ -9,6 +9,7 @@ import pytest
 import specimens
 from PIL import Image
 
+from rmsweb.bench import formats
 from rmsweb.bench.judges import build, names
 from rmsweb.bench.judges.asking import Call
 from rmsweb.bench.judges.webjudge import OM2W, REASONING_TOKENS, General
@@ -32,7 +33,7 @@ from rmsweb.config import Config, JudgeConfig
 from rmsweb.errors import BudgetError, ConfigError
 from rmsweb.exams import judge as judge_runs
 from rmsweb.progress import Silent
-from rmsweb.records import Stop, Verdict
+from rmsweb.records import Stop, Trajectory, Verdict
 from rmsweb.store import Run
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
 
@@ -439,3 +440,23 @@ def test_a_stored_run_is_judged_by_the_verb(tmp_path: Path) -> None:
         config, tmp_path / "again", {"eval": tmp_path / "eval", "replies": tmp_path / "judged"}, Silent()
     )
     assert offline["success"] == 1.0
+
+
+async def test_a_real_submission_is_shown_as_its_folder_holds_it(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[3].parent / "shared" / "data" / "trajectories" / "online_mind2web"
+    if not folder.is_dir():
+        pytest.skip("../shared/data is absent: no real Online-Mind2Web submission to judge")
+    facts = json.loads(next(folder.glob("*/result.json")).read_text())
+    formats.import_runs("om2w", folder, tmp_path / "run", tasks=(), model="a")
+    run = Run.read_only(tmp_path / "run")
+    given, images = run.read("trajectory", Trajectory)[0], dict(run.images)
+    model = attempts.answering([5, 1, 2, 3, 4])
+    verdict = await attempts.judge_of(OURS, model, images)(given)
+    final = attempts.words(model.calls[-1][1])
+    assert verdict.details["screenshots"] == [0, 1, 2, 3, 4] and verdict.details["pictures"] == [0, 3, 4]
+    assert numbered(facts["action_history"]) in final and facts["task"] in final
+    assert facts["final_result_response"] not in final
+    trek = attempts.answering()
+    assert (await attempts.judge_of("rmsweb/agenttrek", trek, images)(given)).details["pictures"] == [4]
+    shown = attempts.words(trek.calls[0][1])
+    assert all(f"Thought {k}: {thought}" in shown for k, thought in enumerate(facts["thoughts"], 1))
