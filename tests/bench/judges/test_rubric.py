@@ -12,6 +12,7 @@ from rmsweb.actions import Answer, LeftClick, Point, Type
 from rmsweb.bench.judges import build
 from rmsweb.bench.judges.asking import Call
 from rmsweb.bench.judges.rubric import Process, majority, zero_rule
+from rmsweb.bench.rejudge import answers_kept
 from rmsweb.chat import EndpointModel, Message, Reply
 from rmsweb.config import JudgeConfig, ModelConfig
 from rmsweb.errors import ConfigError
@@ -94,7 +95,7 @@ class Keyed(ScriptModel):
     def _say(self, messages: list[Message]) -> str | Reply:
         key = key_of(messages)
         if key == "outcome":
-            key = f"outcome/{(self.seeds[-1] or 0) // 100}"
+            key = f"outcome/{(self.seeds[-1] or 0) % 1000 // 100}"
         self.asked.append(key)
         left = self.answers[key]
         said = left.pop(0) if len(left) > 1 else left[0]
@@ -219,9 +220,23 @@ async def test_three_votes_two_to_one() -> None:
     verdict, asked, _ = await judge({"outcome/1": no, "outcome/2": GOOD["outcome/0"]}, protocol="outcome", votes=3)
     assert (verdict.success, verdict.details["outcome_votes"]) == (True, [True, False, True])
     assert [key for key in asked if key.startswith("outcome")] == ["outcome/0", "outcome/1", "outcome/2"]
-    verdict, _, _ = await judge({"outcome/1": no, "outcome/2": "hm"}, protocol="outcome", votes=3)
+    verdict, asked, _ = await judge({"outcome/1": no, "outcome/2": "hm"}, protocol="outcome", votes=3)
     assert (verdict.success, verdict.unjudged, verdict.details["upstream_label"]) == (None, "no_verdict", 0)
-    assert majority([True, True, None]) is True and majority([False, None, None]) is None
+    assert asked[-1] == "outcome/2", "nothing may be asked behind the vote that failed"
+    verdict, asked, _ = await judge({"outcome/1": GOOD["outcome/0"], "outcome/2": "hm"}, protocol="outcome", votes=3)
+    assert (verdict.success, verdict.details["outcome_votes"], asked[-1]) == (True, [True, True], "diagnosis")
+    assert majority([True, True], 3) is True and majority([False], 3) is None and majority([], 1) is None
+
+
+@pytest.mark.parametrize("stage", ["relevance/1", "rescore", "outcome/0"])
+async def test_what_could_not_be_judged_is_taken_up_at_the_question_that_failed(stage: str) -> None:
+    verdict, _, calls = await judge({stage: "hm"}, protocol="both")
+    assert verdict.success is None
+    model = Keyed(GOOD)
+    kept = answers_kept(calls, {run().id})
+    again = await build(JudgeConfig(protocol="rmsweb/rubric-both"), model, PNG, replies=kept, round=1)(run())
+    assert again.success is True and model.asked[0] == stage
+    assert "baseline" not in model.asked
 
 
 async def test_process_forgives_a_blocker_and_outcome_does_not() -> None:

@@ -9,7 +9,7 @@ refuses. With `judge.changed_pack` upstream's stage texts fill our layout, under
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -104,6 +104,7 @@ class Process:
         details: dict[str, Any] = {
             "success_criterion": self.CRITERION, "pictures": [number for number, _ in shots],
             "not_looked_at": case.pictures.gaps, "upstream_label": None, "unread": {},
+            "critical_point": None, "first_failure": None, "validity": None,
         }  # fmt: skip
         try:
             rubric, found = await self._process(case, details)
@@ -113,6 +114,10 @@ class Process:
             verdict = could_not_tell(self.name, "no_verdict", f"the task's own rubric cannot be used: {error}")
             return verdict.model_copy(update={"details": details})
         broken_vote = await self._outcome(case, rubric, found, details)
+        success = success_labels(details["process_passed"], details["outcome"])[self.CRITERION]
+        if success is None and broken_vote is not None:
+            # Nothing is asked behind the question that failed: asked for again, it is the last one that is asked anew.
+            return self._verdict(case, details, broken_vote, None)
         diagnosis = await self._asides(case, rubric, found, details)
         return self._verdict(case, details, broken_vote, diagnosis)
 
@@ -141,19 +146,20 @@ class Process:
         return rubric, found
 
     async def _outcome(self, case: Case, rubric: Rubric, found: Found, details: dict[str, Any]) -> Broken | None:
-        """The votes and their majority; the last vote that could not be read."""
-        votes: list[bool | None] = []
+        """The votes and their majority, up to the first vote that cannot be read, which is returned."""
+        votes: list[bool] = []
         reasons: list[str] = []
         broken = None
         for vote in range(self.config.votes):
             try:
                 success, why = await self.stages.outcome(case, rubric, found, vote)
             except Broken as failed:
-                broken, success, why = failed, None, ""
+                broken = failed
                 details["unread"][failed.key] = f"{failed.kind}: {failed}"
+                break
             votes.append(success)
             reasons.append(why)
-        outcome = majority(votes)
+        outcome = majority(votes, self.config.votes)
         agreeing = [why for vote, why in zip(votes, reasons, strict=True) if vote == outcome and why]
         details |= {"outcome": outcome, "outcome_votes": votes, "outcome_reason": agreeing[0] if agreeing else ""}
         return broken
@@ -170,7 +176,6 @@ class Process:
         except Broken as failed:
             details["unread"][failed.key] = f"{failed.kind}: {failed}"
         details["critical_point"] = {"kind": kind, "violation": violation, "reason": why}
-        details |= {"first_failure": None, "validity": None}
         if diagnosis is not None:
             details["validity"] = {"code": diagnosis.validity, "reason": diagnosis.validity_reason}
             if diagnosis.step is not None:
@@ -213,10 +218,10 @@ class Both(Process):
     CRITERION = "both"
 
 
-def majority(votes: list[bool | None]) -> bool | None:
-    """What more than half of all votes say; None where too many could not be read. (Upstream: over the read ones.)"""
+def majority(votes: Sequence[bool], of: int) -> bool | None:
+    """What more than half of `of` votes say; None where too few could be read. (Upstream: half of the read ones.)"""
     for said in (True, False):
-        if 2 * sum(vote is said for vote in votes) > len(votes):
+        if 2 * sum(vote is said for vote in votes) > of:
             return said
     return None
 
@@ -268,6 +273,6 @@ def _result(details: Mapping[str, Any]) -> str:
     words = {True: "success", False: "failure", None: "could not be told"}
     score = details["process_score"]
     share = "no criterion applies" if score is None else f"{score:.3f}, {'passed' if score >= PASS else 'not passed'}"
-    votes = "".join({True: "+", False: "-", None: "?"}[vote] for vote in details["outcome_votes"])
+    votes = "".join("+" if vote else "-" for vote in details["outcome_votes"]) or "none"
     process = f"process {details['earned']:g} of {details['max']:g} points ({share})"
     return f"{process}; outcome {words[details['outcome']]} (votes {votes})"
