@@ -36,7 +36,7 @@ def build_suite(suite: SuiteConfig, config: Config) -> "Suite":
         return MiniWobSuite()
     from rmsweb.web.suite import FileSuite
 
-    return FileSuite()
+    return FileSuite(config.browser.search_url)
 
 
 def build_browser(config: Config, run: Run) -> "ChromiumPool":

@@ -106,7 +106,7 @@ class SuiteConfig(Section):
     count: int = Field(default=64, ge=1)
     offset: int = Field(default=0, ge=0)
     path: str = ""
-    """JSONL of Task records (suite file)."""
+    """Task file (suite file): a public benchmark's (`rmsweb tasks list`) or JSONL of Task records."""
 
 
 class JudgeConfig(Section):

@@ -11,7 +11,6 @@ patched set's version names the patch file's hash, so that its scores are never 
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 from rmsweb.errors import DataError
 from rmsweb.records import Task
-from rmsweb.tasksets.reading import decode, read_bytes
+from rmsweb.tasksets.reading import decode_json, read_bytes
 from rmsweb.tasksets.taskset import TaskSet, clean, goal_hash, ids_hash, text_hash
 
 
@@ -85,14 +84,7 @@ def _patched(task: Task, patch: Patch | None) -> Task:
 
 
 def _read(raw: bytes, path: Path) -> dict[str, Patch]:
-    try:
-        value = json.loads(decode(raw, path))
-    except json.JSONDecodeError as error:
-        raise DataError(f"is no JSON: {error.msg}", path, error.lineno) from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"is no JSON: {error}", path) from None
+    value = decode_json(raw, path)
     entries = value.get("patches") if isinstance(value, dict) else value
     if not isinstance(entries, list) or not entries:
         raise DataError("is no patch file: a list of entries, or an object with the list `patches`", path)

@@ -84,6 +84,20 @@ def decode(raw: bytes, path: Path) -> str:
         raise DataError(f"is not UTF-8: {error}", path, raw[: error.start].count(b"\n") + 1) from None
 
 
+def decode_json(raw: bytes, path: Path) -> Any:
+    """The value of a whole JSON file. Raises DataError with the line where it is none."""
+    try:
+        value = json.loads(decode(raw, path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"is no JSON: {error.msg}", path, error.lineno) from None
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is no JSON: {error}", path) from None
+    _refuse_half_pairs([Row(1, {"": value})], path)
+    return value
+
+
 def _refuse_half_pairs(rows: list[Row], path: Path) -> None:
     """JSON can spell half of a surrogate pair (`\\ud83d`); no file of ours could hold such a text."""
     for row in rows:

@@ -5,13 +5,12 @@ stale, as they are for every set with other dates. `stale_references` names the 
 `golden` (the only right one), 500 `possible` (one of many, or true when it was written). The usual judges use none.
 """
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.tasksets.known import reworded
-from rmsweb.tasksets.reading import decode, read_bytes
+from rmsweb.tasksets.reading import decode_json, read_bytes
 from rmsweb.tasksets.taskset import TaskSet, goal_hash
 
 KINDS = ("golden", "possible")
@@ -30,11 +29,7 @@ class Reference(NamedTuple):
 def reference_answers(path: Path | str) -> dict[str, Reference]:
     """Task id -> answer, of WebVoyager's reference_answer.json. Raises DataError naming the site and entry."""
     path = Path(path)
-    text = decode(read_bytes(path), path)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"is no JSON: {error}", path) from None
+    value = decode_json(read_bytes(path), path)
     if not isinstance(value, dict) or not value:
         raise DataError("has to be an object: site -> notice and answers (WebVoyager's reference_answer.json)", path)
     found: dict[str, Reference] = {}
