@@ -186,12 +186,36 @@ def printed(summary: dict[str, Any]) -> str:
 
 
 def test_the_terminal_says_both_readings_and_what_is_left_out(tmp_path: Path) -> None:
-    run = stored(tmp_path / "run", [(attempt("t0"), True), (attempt("t1"), None), (attempt("t9"), True)])
+    rows = [(attempt("t0"), True), (attempt("t1"), None), (attempt("t9"), True)]
+    run = stored(tmp_path / "run", rows, judge="j [bold]")
     summary = judge_eval.run({"eval": run}, labelled(tmp_path / "own.json", **{"t0#0": 1, "t1#0": 1, "t2#0": 0}))
     text = printed(summary)
-    for said in ("no verdict = failure", "no verdict left out", "50.0 %", "100.0 %", "1 judged, no label",
-                 "1 labelled, not judged", "could not judge: 1 human success, 0 human failure"):  # fmt: skip
+    both = ("no verdict = failure", "no verdict left out", "50.0 %", "100.0 %", "j [bold]")
+    apart = ("could not judge: 1 human success, 0 human failure", "1 judged, no label", "1 labelled, not judged")
+    for said in (*both, *apart):
         assert said in text, said
+
+
+def test_stored_online_mind2web_records_are_joined_by_task_under_the_name_of_the_source(tmp_path: Path) -> None:
+    lines = [
+        {"task_id": task, "task": "x", "image_judge_record": [], "key_points": "", "input_text": "", "system_msg": "",
+         "evaluation_details": {"response": reply, "predicted_label": 0}, "predicted_label": 0}
+        for task, reply in (("t1", "Status: success"), ("t2", "I cannot tell."), ("t3", "Status: failure"))
+    ]  # fmt: skip
+    path = tmp_path / "WebJudge_Online_Mind2Web_eval_o4-mini_score_threshold_3_auto_eval_results.json"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    labels = om2w(tmp_path / "labels.json", {f"t{i}": {"Operator": "1", "SeeAct": "0"} for i in range(1, 5)})
+    with pytest.raises(DataError, match="fit labels of several agents"):
+        judge_eval.run({"records": path}, labels)
+    found = judge_eval.run({"Operator": path}, labels)["judges"]["o4-mini"]
+    assert found["confusion"]["could_not_judge"] == {"success": 1, "failure": 0}
+    assert found["unjudged_as_failure"]["recall"] | {"interval": 0} == {
+        "value": 1 / 3,
+        "count": 1,
+        "of": 3,
+        "interval": 0,
+    }
+    assert "Operator/t4" in found["labels_without_judgement"]["keys"]
 
 
 # The stored WebJudge runs on AgentRewardBench, counted here in a second way: plain JSON and CSV, not the package.

@@ -187,33 +187,33 @@ def test_a_file_of_labels_may_have_any_ending_and_a_byte_order_mark(tmp_path: Pa
 
 
 BAD: list[tuple[str, bytes, str, str]] = [
-    ("empty.csv", b"", "", "no row"),
-    ("empty.json", b"[]", "", "no row"),
-    ("latin.csv", b"trajectory_id,label\na,\xe9\n", "", "UTF-8"),
-    ("latin.json", b'[{"trajectory_id": "\xe9"}]', "", "UTF-8"),
-    ("broken.json", b"[{", "", "not JSON"),
-    ("broken.jsonl", b'{"trajectory_id": "a", "label": 1}\n{"tra', "", "jsonl:2: not JSON"),
-    ("number.json", b"7", "", "expected a list of rows, got int"),
-    ("deep.json", b"[" * 100_000, "", "not JSON"),
-    ("null.json", b"[null]", "", "entry 1: expected an object"),
-    ("other.csv", b"id,answer\n1,yes\n", "", "has id, answer. Known are"),
+    ("empty.csv", b"", "auto", "no row"),
+    ("empty.json", b"[]", "auto", "no row"),
+    ("latin.csv", b"trajectory_id,label\na,\xe9\n", "auto", "UTF-8"),
+    ("latin.json", b'[{"trajectory_id": "\xe9"}]', "auto", "UTF-8"),
+    ("broken.json", b"[{", "auto", "not JSON"),
+    ("broken.jsonl", b'{"trajectory_id": "a", "label": 1}\n{"tra', "auto", "jsonl:2: not JSON"),
+    ("number.json", b"7", "auto", "expected a list of rows, got int"),
+    ("deep.json", b"[" * 100_000, "auto", "not JSON"),
+    ("null.json", b"[null]", "auto", "entry 1: expected an object"),
+    ("other.csv", b"id,answer\n1,yes\n", "auto", "has id, answer. Known are"),
     ("other.csv", b"id,answer\n1,yes\n", "plain", "expected trajectory_id, label"),
-    ("list.json", b'[{"trajectory_id": "a", "label": [1]}]', "", "label is a list"),
-    ("two.csv", b"trajectory_id,label\na,2\n", "", "write failure or not_executable"),
-    ("word.csv", b"trajectory_id,label\na,perhaps\n", "", "line 2: label is 'perhaps'; expected one of"),
-    ("wide.csv", b"trajectory_id,label\na,1,2\n", "", "more fields than the heading"),
-    ("same.csv", b"trajectory_id,label,label\na,1,0\n", "", "two columns have the same name"),
-    ("noid.csv", b"trajectory_id,label\n,1\n", "", "trajectory_id is empty"),
-    ("twice.csv", b"trajectory_id,label\na,1\na,0\n", "", "here and '1' in line 2"),
-    ("score.csv", b"trajectory_id,label,score\na,1,high\n", "", "not a number"),
-    ("task.json", b'[{"task_id": "a", "X_human_label": 1}, {"task_id": "a", "X_human_label": 1}]', "", "already"),
-    ("code.json", b'[{"task_id": "a", "X_human_label": "3"}]', "", "expected one of 0, 1, 2"),
-    ("blank.json", b'[{"task_id": "a", "X_human_label": ""}]', "", "holds no label"),
-    ("bad.parquet", b"PAR1 no", "", "not a parquet file"),
+    ("list.json", b'[{"trajectory_id": "a", "label": [1]}]', "auto", "label is a list"),
+    ("two.csv", b"trajectory_id,label\na,2\n", "auto", "write failure or not_executable"),
+    ("word.csv", b"trajectory_id,label\na,perhaps\n", "auto", "line 2: label is 'perhaps'; expected one of"),
+    ("wide.csv", b"trajectory_id,label\na,1,2\n", "auto", "more fields than the heading"),
+    ("same.csv", b"trajectory_id,label,label\na,1,0\n", "auto", "two columns have the same name"),
+    ("noid.csv", b"trajectory_id,label\n,1\n", "auto", "trajectory_id is empty"),
+    ("twice.csv", b"trajectory_id,label\na,1\na,0\n", "auto", "here and '1' in line 2"),
+    ("score.csv", b"trajectory_id,label,score\na,1,high\n", "auto", "not a number"),
+    ("task.json", b'[{"task_id": "a", "X_human_label": 1}, {"task_id": "a", "X_human_label": 1}]', "auto", "already"),
+    ("code.json", b'[{"task_id": "a", "X_human_label": "3"}]', "auto", "expected one of 0, 1, 2"),
+    ("blank.json", b'[{"task_id": "a", "X_human_label": ""}]', "auto", "holds no label"),
+    ("bad.parquet", b"PAR1 no", "auto", "not a parquet file"),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "format", "said"), BAD, ids=[f"{b[0]}-{b[2] or 'auto'}" for b in BAD])
+@pytest.mark.parametrize(("name", "content", "format", "said"), BAD, ids=[f"{b[0]}-{b[2]}" for b in BAD])
 def test_a_bad_file_is_named_with_what_was_expected(
     tmp_path: Path, name: str, content: bytes, format: str, said: str
 ) -> None:
@@ -228,7 +228,7 @@ def test_missing_file_empty_folder_and_unknown_format(tmp_path: Path) -> None:
         read_labels(tmp_path / "none.csv")
     with pytest.raises(DataError, match="holds no table"):
         read_labels(tmp_path)
-    with pytest.raises(ConfigError, match="choose agentrewardbench, om2w"):
+    with pytest.raises(ConfigError, match="choose auto, agentrewardbench, om2w"):
         read_labels(table(tmp_path / "x.csv", {"trajectory_id": "a", "label": 1}), "arb")
     assert all(shape.expected for shape in FORMATS.values())
 

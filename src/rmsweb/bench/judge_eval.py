@@ -15,7 +15,7 @@ from rmsweb.bench import agreement, labelled
 from rmsweb.bench.agreement import Joined, Rule, Settled
 from rmsweb.bench.judge_tables import table
 from rmsweb.bench.labelled import Attempt
-from rmsweb.bench.labels import Judgement, Label, LabelFile, read_labels
+from rmsweb.bench.labels import AUTO, Judgement, Label, LabelFile, read_labels
 from rmsweb.bench.metrics import result_of
 from rmsweb.bench.scores import arm_of
 from rmsweb.errors import ConfigError, DataError
@@ -51,7 +51,7 @@ def run(
     sources: Mapping[str, Path],
     labels: Path,
     *,
-    labels_format: str = "",
+    labels_format: str = AUTO,
     rule: Rule = "first",
     out: Path | None = None,
     resamples: int = 2000,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench.wording import NONE, between, number, percent, signed
+from rmsweb.bench.wording import between, number, percent, signed, signed_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,11 +16,11 @@ def table(summary: Mapping[str, Any], console: "Console | None" = None) -> None:
 
     console = console or Console()
     for line in label_lines(summary):
-        console.print(line, highlight=False)
-    console.print(judge_table(summary["judges"]))
+        console.print(line, highlight=False, markup=False)
     for name, judge in summary["judges"].items():
+        console.print(judge_table(name, judge))
         for line in judge_lines(name, judge):
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, markup=False)
     if "agents" in summary:
         console.print(agent_table(summary["agents"]))
         console.print(paired_table(summary["paired_steps"]))
@@ -42,19 +42,14 @@ def label_lines(summary: Mapping[str, Any]) -> list[str]:
         )
     if humans["pairs"]:
         lines.append(
-            f"  People among themselves: {humans['agree']} of {humans['pairs']} pairs agree, "
-            f"{percent(humans['agreement'])} ({between(humans['interval'])}), kappa {_kappa(humans)}"
+            f"  People among themselves: {humans['agree']} of {humans['pairs']} pairs agree, {_rate_of(humans)}, "
+            f"kappa {_plain(humans['kappa'], humans.get('kappa_interval'))}"
         )
     return lines + [f"  {note}" for note in labels["notes"]]
 
 
-def _kappa(humans: Mapping[str, Any]) -> str:
-    interval = humans.get("kappa_interval")
-    return number(humans["kappa"], 2) + (f" ({_from_to(interval)})" if interval else "")
-
-
-def _from_to(interval: Sequence[float] | None) -> str:
-    return NONE if interval is None else f"{number(interval[0], 2)} to {number(interval[1], 2)}"
+def _rate_of(humans: Mapping[str, Any]) -> str:
+    return f"{percent(humans['agreement'])} ({between(humans['interval'])})"
 
 
 READ_AS = {
@@ -62,33 +57,43 @@ READ_AS = {
     "unjudged_left_out": "no verdict left out",
     "as_upstream": "as upstream stores it",
 }
+MEASURES = {
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "false_positive_rate": "false positives",
+    "false_negative_rate": "false negatives",
+}
 
 
-def judge_table(judges: Mapping[str, Mapping[str, Any]]) -> "Table":
-    """One row a judge and reading; rates in percent, intervals of 95 %."""
-    found = _table("Judges against human labels (95 % intervals: Wilson; kappa and F1 by bootstrap over tasks)")
-    headings = ("judge", "reading", "n", "accuracy", "precision", "recall", "F1", "kappa", "false pos.", "false neg.")
-    for heading in (*headings, "gap in points"):
-        found.add_column(heading, justify="left" if heading in ("judge", "reading") else "right")
-    for name, judge in judges.items():
-        unjudged = sum(judge["confusion"]["could_not_judge"].values())
-        readings = [key for key in READ_AS if key in judge and (unjudged or key != "unjudged_left_out")]
-        for key in readings:
-            rates = judge[key]
-            f1, kappa = rates["f1"], rates["kappa"]
-            found.add_row(
-                name, READ_AS[key] if unjudged or key == "as_upstream" else "as it says", str(rates["n"]),
-                *(_rate(rates[rate]) for rate in ("accuracy", "precision", "recall")),
-                f"{percent(f1['value'])}\n{between(f1.get('interval'))}",
-                f"{number(kappa['value'], 2)}\n{_from_to(kappa.get('interval'))}",
-                *(_rate(rates[rate]) for rate in ("false_positive_rate", "false_negative_rate")),
-                signed(rates["success_rate"]["gap"]),
-            )  # fmt: skip
+def judge_table(name: str, judge: Mapping[str, Any]) -> "Table":
+    """One column a reading of the verdicts, one row a measure, each with its 95 % interval."""
+    unjudged = sum(judge["confusion"]["could_not_judge"].values())
+    readings = [key for key in READ_AS if key in judge and (unjudged or key != "unjudged_left_out")]
+    found = _table(f"{name} against human labels (95 % intervals)")
+    found.add_column("measure")
+    for key in readings:
+        found.add_column(READ_AS[key] if unjudged or key == "as_upstream" else "verdicts as said", justify="right")
+    found.add_row("comparisons", *(str(judge[key]["n"]) for key in readings))
+    for measure, words in MEASURES.items():
+        rates = [judge[key][measure] for key in readings]
+        found.add_row(words, *(_percent(rate["value"], rate["interval"]) for rate in rates))
+    found.add_row("F1", *(_percent(judge[key]["f1"]["value"], judge[key]["f1"].get("interval")) for key in readings))
+    kappas = [judge[key]["kappa"] for key in readings]
+    found.add_row("kappa", *(_plain(kappa["value"], kappa.get("interval")) for kappa in kappas))
+    gaps = [judge[key]["success_rate"] for key in readings]
+    found.add_row("success-rate gap", *(f"{signed(gap['gap'])} {signed_interval(gap['interval'])}" for gap in gaps))
     return found
 
 
-def _rate(rate: Mapping[str, Any]) -> str:
-    return f"{percent(rate['value'])}\n{between(rate['interval'])}"
+def _percent(value: float | None, interval: Sequence[float] | None) -> str:
+    return percent(value) + (f" ({between(interval)})" if interval else "")
+
+
+def _plain(value: float | None, interval: Sequence[float] | None) -> str:
+    if interval is None:
+        return number(value, 2)
+    return f"{number(value, 2)} ({number(interval[0], 2)} to {number(interval[1], 2)})"
 
 
 def judge_lines(name: str, judge: Mapping[str, Any]) -> list[str]:
@@ -122,12 +127,15 @@ def judge_lines(name: str, judge: Mapping[str, Any]) -> list[str]:
 
 def agent_table(agents: Mapping[str, Mapping[str, Any]]) -> "Table":
     """One row an agent: human success, steps, tokens, cost (unknown where 0 was recorded beside tokens)."""
+    from rich.text import Text
+
     found = _table("Agents by their human labels")
-    for heading in ("agent", "n", "solved", "success", "steps, all", "steps, solved", "input tokens", "cost"):
-        found.add_column(heading, justify="left" if heading == "agent" else "right")
+    found.add_column("agent", overflow="fold")
+    for heading in ("n", "solved", "success", "steps", "on solved", "input tokens", "cost"):
+        found.add_column(heading, justify="right")
     for name, agent in agents.items():
         found.add_row(
-            name, str(agent["n"]), str(agent["solved"]), percent(agent["success"]), number(agent["steps_all"], 2),
+            Text(name), str(agent["n"]), str(agent["solved"]), percent(agent["success"]), number(agent["steps_all"], 2),
             number(agent["steps_on_solved"], 2), f"{agent['input_tokens']:,}",
             "unknown" if agent["cost"] is None else f"${agent['cost']:.2f}",
         )  # fmt: skip
@@ -136,17 +144,24 @@ def agent_table(agents: Mapping[str, Mapping[str, Any]]) -> "Table":
 
 def paired_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     """One row a pair of agents: steps on the tasks that both solved."""
-    found = _table("Steps on tasks solved by both")
-    for heading in ("a", "b", "both solved", "steps a", "steps b", "only a solved", "only b solved"):
-        found.add_column(heading, justify="left" if heading in ("a", "b") else "right")
+    from rich.text import Text
+
+    found = _table("Steps on tasks that both solved, and tasks that only one solved")
+    for heading in ("a", "b"):
+        found.add_column(heading, overflow="fold")
+    for heading in ("both", "steps a", "steps b", "only a", "only b"):
+        found.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         steps = (number(row["steps_a"], 2), number(row["steps_b"], 2))
-        found.add_row(row["a"], row["b"], str(row["both_solved"]), *steps, str(row["a_only"]), str(row["b_only"]))
+        found.add_row(
+            Text(row["a"]), Text(row["b"]), str(row["both_solved"]), *steps, str(row["a_only"]), str(row["b_only"])
+        )
     return found
 
 
 def _table(title: str) -> "Table":
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    return Table(title=Text(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -11,6 +11,7 @@ agent-reward-bench #9). A judge that disagrees with a label is not always the on
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from typing import Any
 from rmsweb.bench.label_rows import Row, files_of, rows, split_of, text, wrong
 from rmsweb.errors import ConfigError, DataError
 
+AUTO = "auto"
 UNSURE = "unsure"
 NOT_EXECUTABLE = "not_executable"
 
@@ -102,20 +104,20 @@ class Format:
     """False: only by name, since the same header means different things."""
 
 
-def read_labels(path: Path, format: str = "") -> LabelFile:
-    """All labels of a file, or of a folder of files. `format`: one of `FORMATS`; empty: by the header.
+def read_labels(path: Path, format: str = AUTO) -> LabelFile:
+    """All labels of a file, or of a folder of files. `format`: one of `FORMATS`; `auto`: by the header.
 
     Formats: `agentrewardbench` (human_annotations.csv), `om2w` (human_label.json), `theredsix` (only by name),
     `cuaverifierbench` and `cuaverifierbench-process` (folder with both configs, or one file; CSV, JSON, JSON lines,
     parquet), `plain` (trajectory_id, label). Raises DataError, ConfigError for an unknown format, and MissingPartError
     for parquet without pyarrow.
     """
-    if format and format not in FORMATS:
-        raise ConfigError(f"--labels-format {format!r} is unknown; choose {', '.join(FORMATS)}")
+    if format not in (AUTO, *FORMATS):
+        raise ConfigError(f"--labels-format {format!r} is unknown; choose {', '.join((AUTO, *FORMATS))}")
     found, left_out = _rows_of(path)
     if not found:
         raise DataError("holds no label: there is no row of any format that we know", path)
-    name = format or detect(found[0].names, path)
+    name = detect(found[0].names, path) if format == AUTO else format
     for row in found:
         if not _fits(name, row.values):
             raise wrong(row, f"is no row of {name}: expected {FORMATS[name].expected}; got {_names(row.names)}")
@@ -281,9 +283,10 @@ def _plain(path: Path, found: list[Row], name: str) -> LabelFile:
 def _number(row: Row, column: str) -> float | None:
     raw = text(row, column)
     try:
-        return float(raw) if raw else None
+        value = float(raw or "nan")
     except ValueError:
         raise wrong(row, f"{column} is {raw!r}, not a number") from None
+    return value if math.isfinite(value) else None
 
 
 AGGREGATES = ("majority_human_outcome_vote", "final_human_outcome_label", "final_human_process_label")
