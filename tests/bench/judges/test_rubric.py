@@ -459,6 +459,14 @@ async def test_over_a_real_endpoint_too_long_a_prompt_and_an_outage_are_differen
         assert verdict.reason.startswith("relevance/0:")
 
 
+async def test_an_outage_at_the_first_question_ends_the_judging() -> None:
+    with ScriptServer([Odd(status=500), GOOD["baseline"]]) as server:
+        model = endpoint(server)
+        verdict = await build(JudgeConfig(protocol="rmsweb/rubric-both"), model, PNG)(run())
+        await model.close()
+    assert verdict.unjudged == "infra" and verdict.reason.startswith("critical_point:")
+
+
 async def test_over_a_real_endpoint_the_whole_pipeline_runs() -> None:
     model = Keyed(GOOD)
     with ScriptServer(model, images=dict(PNG)) as server:

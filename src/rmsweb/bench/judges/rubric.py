@@ -127,6 +127,8 @@ class Process:
         try:
             case.boundary = await stages.boundary(case)
         except Broken as failed:
+            if failed.kind in ("infra", "overflow", "not_stored"):
+                raise  # The other questions depend on it: an outage may not change them.
             details["unread"][failed.key] = f"{failed.kind}: {failed}"
         details["rubric"] = "written" if own_rubric(case.trajectory) is None else "given"
         rubric = await stages.baseline(case, await stages.rubric(case))
