@@ -205,6 +205,14 @@ async def test_original_without_an_answer_is_0_without_a_call(tmp_path: Path) ->
     assert model.calls == []
 
 
+async def test_original_on_a_transcript_of_the_system_message_alone_is_0(tmp_path: Path) -> None:
+    said = read_interact_messages([{"role": "system", "content": "rules"}])
+    trajectory, _ = attempt(0, said.answer, stop=Stop.DONE, goal=said.task)
+    judge = Original(Asker(ScriptModel([]), Pictures({})), exact("original", tmp_path), JudgeConfig())
+    verdict = await judge(trajectory)
+    assert (verdict.success, verdict.details["upstream_label"], trajectory.steps) == (False, 0, ())
+
+
 async def test_fara_counts_all_and_sends_the_last_30(tmp_path: Path) -> None:
     trajectory, pictures = attempt(39)
     verdict, messages, call = await asked("fara", exact("fara", tmp_path), trajectory, pictures, "NOT SUCCESS")

@@ -13,6 +13,7 @@ final answer, which is the one before it). Of an imported attempt all take every
 the numbers are those of its files; elsewhere they count from 0.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ CUE = "=Your verdict:*"
 """Address of the closing cue, which the scripts write in place."""
 
 
-class _Family:
+class _Family(ABC):
     """What the four have in common: nothing is judged that the machine broke, or that cannot be shown."""
 
     name: str
@@ -70,8 +71,9 @@ class _Family:
         except NoPicture as gap:
             return could_not_tell(self.name, "missing_evidence", str(gap))
 
+    @abstractmethod
     async def _judged(self, trajectory: Trajectory) -> Verdict:
-        raise NotImplementedError
+        """The same of an episode that can be judged. Raises NoPicture, BudgetError."""
 
 
 class Original(_Family):
