@@ -24,7 +24,7 @@ UNSAID = "how it ended is not stored"
 
 @dataclass(slots=True)
 class Move:
-    """One foreign decision that was carried out: `action` where it maps onto ours for certain, else a line, `intent`."""
+    """One foreign decision that was carried out: an `action` where it maps onto ours for certain, else a line."""
 
     intent: str = ""
     action: Action | None = None

@@ -18,7 +18,7 @@ from rmsweb.store import PNG_MAGIC, Images
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 MOST_BYTES = 64 << 20
-MOST_PIXELS = 120_000_000
+MOST_PIXELS = 80_000_000
 _NUMBER = re.compile(r"\d+")
 
 Shots = list[tuple[int, str]]

@@ -50,6 +50,8 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
     if not turns:
         raise DataError("the transcript is empty", path)
     goal, answer, notes = _task_and_answer(messages, path)
+    if turns[-1][0] != "assistant":
+        answer = None  # the last message is no reply, whatever it holds
     task = _text(turns, 1)
     moves, expected = [], []
     for position, (role, text) in enumerate(turns):
@@ -58,7 +60,7 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
             asked = turns[position - 1][1] if position else ""
             expected.append(asked.lstrip().startswith(("Observation", TASK_FROM)) or position <= 2)
     shots = _shots(folder, expected, pictures)
-    whole = _whole_answer(turns[-1])
+    whole = _whole_answer(turns[-1]) if turns[-1][0] == "assistant" else None
     if answer is not None and moves:
         moves[-1].action, moves[-1].intent = Answer(text=answer), ""
     site = _SITE.search(task)
@@ -181,6 +183,8 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
     opening = f"{TASK_FROM} {goal}  {TASK_TO} {site} and get the answer. {OBSERVATION.format(number=1)}"
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": opening}]
     acts = reading.acts(trajectory)
+    if not acts:
+        messages[-1]["content"] = _plain(opening)  # the task is the last message then
     answer, changed = _answer(trajectory.answer if acts and acts[-1].final else None)
     notes += changed
     for number, act in enumerate(acts, 1):
