@@ -14,9 +14,10 @@ from rmsweb.bench.layout import Stage
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.scores import exam_numbers, exam_of, is_control
 from rmsweb.bench.setting import Asked, Setting
-from rmsweb.records import Task
+from rmsweb.records import Task, Trajectory
 
-EXAMS = ("eval", "import")
+IMPORT = "import"
+EXAMS = ("eval", IMPORT)
 """Verbs of runs that hold an exam's attempts."""
 
 
@@ -32,6 +33,15 @@ class Paper:
     setting: Setting
     names: dict[str, str] = field(default_factory=dict)
     """Model in the run -> model in the tables, where they differ."""
+
+    def trajectories(self) -> list[Trajectory]:
+        """The attempts of this exam."""
+        ids = {task.id for task in self.tasks}
+        return [t for t, _ in self.stage.judged if t.task.id in ids and exam_of(t.task) == self.exam]
+
+    def named(self, rows: Sequence[Result]) -> list[Result]:
+        """Rows under the names of the tables."""
+        return [replace(row, model=self.names.get(row.model, row.model)) for row in rows]
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +70,11 @@ class Group:
         """Runs of each task that were asked for, at most."""
         return max((paper.asked.runs if paper.asked else 1 for paper in self.papers), default=1)
 
+    @property
+    def found(self) -> bool:
+        """Nobody knows what was asked for: imported attempts are what is there."""
+        return all(paper.stage.verb == IMPORT for paper in self.papers)
+
     def numbers(self, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """`scores.exam_numbers` of the group, computed once. `config`: bootstrap, seed and prices are taken from it
         (None: from the first run's manifest, prices from all)."""
@@ -86,7 +101,7 @@ class Group:
                 if paper.asked is None:
                     facts[model]["contamination"] = setting.recorded_overlap(paper.stage.run, self.exam)
         return exam_numbers(
-            self.rows, self.tasks, runs=self.runs, resamples=asked.get("bootstrap", 2000),
+            self.rows, self.tasks, runs=self.runs, found=self.found, resamples=asked.get("bootstrap", 2000),
             seed=config.get("seed", 0), prices=asked.get("prices"), facts=facts,
         )  # fmt: skip
 
@@ -113,7 +128,8 @@ def examined(stages: Sequence[Stage]) -> Examined:
 
 def papers_of(stage: Stage) -> list[Paper]:
     """What a run holds, exam by exam, in the order in which they were begun."""
-    asked, rows = setting.read_asked(stage.run), stage.results
+    asked, own = setting.read_asked(stage.run), stage.verb != IMPORT
+    rows = [row if row.model else replace(row, model=stage.name) for row in stage.results]
     found = []
     for name in dict.fromkeys([*asked, *(exam_of(row.task) for row in rows)]):
         here = [row for row in rows if exam_of(row.task) == name]
@@ -121,7 +137,8 @@ def papers_of(stage: Stage) -> list[Paper]:
         played = {row.task.id: row.task for row in here if not is_control(row.model)}
         tasks = list(one.tasks) if one else list(played.values())
         if tasks:
-            found.append(Paper(stage, name, tasks, here, one, setting.setting_of(tasks, here)))
+            key = setting.setting_of(tasks, here, capped=own)
+            found.append(Paper(stage, name, tasks, here, one, key, {} if own else {"": stage.name}))
     return found
 
 
@@ -151,9 +168,11 @@ def _tell_apart(group: Group) -> None:
             continue
         alike = len({paper.stage.name for paper in papers}) < len(papers)
         for paper in papers:
+            if paper.names.get("") == model:  # an unnamed model has its run's name already
+                paper.names[""] = _renamed(model, str(paper.stage.path))
             paper.names[model] = _renamed(model, str(paper.stage.path) if alike else paper.stage.name)
     for paper in group.papers:
-        paper.rows = [replace(row, model=paper.names.get(row.model, row.model)) for row in paper.rows]
+        paper.rows = paper.named(paper.rows)
 
 
 def _renamed(model: str, run: str) -> str:

@@ -67,9 +67,10 @@ def _table(section: Section, numbers: Mapping[str, Any], dates: str) -> None:
         c = numbers["cost"][model]
         if not c["tokens_per_task"] and not c["money_per_task"]:
             continue
-        by = {"prices": f"prices of {dates}", "record": "the run's own record"}.get(c["money_by"], "unknown")
-        if not c["money_by"] and c["money_unknown"]:
-            by = f"unknown for {c['money_unknown']} episodes"
+        by = {"prices": f"prices of {dates}", "record": "the run's own record"}.get(c["money_by"], "")
+        if not by:
+            all_unknown = c["money_unknown"] == c["episodes"]
+            by = "no prices, no recorded cost" if all_unknown else f"unknown for {c['money_unknown']} episodes"
         rows.append(
             [
                 model, number(c["steps_per_task"], 1), number(c["steps_per_success"], 1),

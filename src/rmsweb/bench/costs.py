@@ -61,6 +61,7 @@ class Cost(NamedTuple):
     money_per_success: float | None
     money_by: str = ""
     """`prices` (tokens at the price table) or `record` (as the run states it); empty: unknown."""
+    episodes: int = 0
     money_unknown: int = 0
     """Episodes without a known cost, where money is asked for by record."""
 
@@ -84,7 +85,7 @@ def cost(results: Sequence["Result"], price: Price | None = None) -> Cost:
     tokens = read + written
     return Cost(
         per(steps, tasks), per(steps, solved), per(tokens, tasks), per(tokens, solved), per(wall, tasks),
-        per(money, tasks), per(money, solved), by if money > 0 else "", unknown,
+        per(money, tasks), per(money, solved), by if money > 0 else "", tasks, unknown,
     )  # fmt: skip
 
 

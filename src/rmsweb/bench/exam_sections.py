@@ -15,17 +15,20 @@ from rmsweb.bench.metrics import Result, result_of
 from rmsweb.bench.scores import arm_of, models_of
 from rmsweb.bench.setting import WORDS, differing
 from rmsweb.bench.wording import between, named_pair, number, percent, signed, signed_interval, verdict
+from rmsweb.records import Outcome
 from rmsweb.statistics import wilson
 
 TITLES = {
     "heldout": "Exam: held-out seeds",
     "heldout_template": "Exam: held-out templates",
     "miniwob": "Exam: MiniWoB++",
+    "imported": "Exam: imported attempts",
     "webvoyager": "Exam: WebVoyager",
     "online_mind2web": "Exam: Online-Mind2Web",
     "webtailbench": "Exam: WebTailBench",
     "webtailbench_refusals": "Exam: WebTailBench, refusals",
 }
+MARKS = ("no_answer", "blocked", "captcha", "step_limit", "claimed", "claimed_not_done")
 MOST_MODES = 9
 MOST_PARTS = 30
 """Rows of a table by site or the like; the largest ones are shown."""
@@ -45,6 +48,7 @@ def exam_section(group: Group, beside: Sequence[Group]) -> Section | None:
     if not numbers["models"]:
         return None
     _success(section, numbers)
+    _outcomes(section, numbers)
     _other_averages(section, numbers)
     _pairs(section, numbers)
     cost_sections.add(section, numbers, group)
@@ -108,26 +112,35 @@ def _success_table(numbers: Mapping[str, Any]) -> Table:
     table = []
     for model, s in scores.items():
         cost = numbers["cost"][model]
-        outcomes = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in s["outcomes"].items() if k != "success")
-        also = ", ".join(
-            f"{k.replace('_', ' ')} {s['marks'][k]}" for k in ("no_answer", "blocked", "captcha") if k in s["marks"]
-        )
         table.append(
             [
                 model, f"{s['successes']} of {s['n']}" if s["judged"] else "no score", percent(s["success"]),
                 between(s["interval"]), percent(s["success_judged"]), str(s["judged"]),
                 *([percent(s["success_upstream"])] if upstream else []), number(s["steps_on_solved"], 2),
                 number(cost["steps_per_success"], 1), number(cost["tokens_per_task"], 0),
-                number(cost["wall_s_per_task"], 1), outcomes or "none", also or "none",
+                number(cost["wall_s_per_task"], 1),
             ]
         )  # fmt: skip
     head = (
         "model", "solved", "of all", "95 %", "of judged", "judged",
         *(["as upstream stores"] if upstream else []), "steps on solved", "steps per success", "tokens per task",
-        "seconds per task", "not solved", "among all outcomes",
+        "seconds per task",
     )  # fmt: skip
-    words = frozenset({len(head) - 2, len(head) - 1})
-    return Table(head, table, words=words, notes=numbers["what"])
+    return Table(head, table, notes=numbers["what"])
+
+
+def _outcomes(section: Section, numbers: Mapping[str, Any]) -> None:
+    """Typed outcomes, which add up, and what is known across them."""
+    scores = numbers["scores"]
+    kinds = [kind for kind in (*Outcome, "missing") if any(s["outcomes"].get(kind) for s in scores.values())]
+    marks = [mark for mark in MARKS if any(s["marks"].get(mark) for s in scores.values())]
+    rows = [
+        [m, *(str(s["outcomes"].get(k, 0)) for k in kinds), *(str(s["marks"].get(k, 0)) for k in marks)]
+        for m, s in scores.items()
+    ]
+    head = ["model", *(kind.replace("_", " ") for kind in kinds), *(f"({mark.replace('_', ' ')})" for mark in marks)]
+    notes = ["Outcomes add up to the episodes asked for; columns in brackets count across them."] if marks else []
+    section.tables.append(Table(head, rows, title="Outcomes", notes=notes))
 
 
 def claim_line(model: str, s: Mapping[str, Any]) -> str:

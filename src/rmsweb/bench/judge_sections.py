@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rmsweb.bench import protocols, setting
-from rmsweb.bench.compare import EXAMS, Group, papers_of
+from rmsweb.bench.compare import EXAMS, IMPORT, Group, papers_of
 from rmsweb.bench.layout import Section, Stage, Table
 from rmsweb.bench.protocols import JUDGE, Agreement, Bench
 from rmsweb.bench.wording import between, number, percent
@@ -14,18 +14,28 @@ def benches_of(group: Group, judged: Mapping[Stage, Sequence[Stage]]) -> list[Be
     """Every judge of a group: the runs' own first, then each judge run; models under the names of the tables."""
     own = protocols.bench_of(group.papers[0].stage, group.rows) if group.papers[0].stage.verb in EXAMS else None
     found = [own] if own else []
+    found += _stored(group)
     for stage, sources in judged.items():
         rows = []
         for paper in group.papers:
             if paper.stage not in sources:
                 continue
-            ids = {task.id for task in paper.tasks}
-            trajectories = [t for t, _ in paper.stage.judged if t.task.id in ids]
-            again = protocols.judged_again(stage, trajectories, with_end=paper.stage.with_end)
-            rows += [replace(row, model=paper.names.get(row.model, row.model)) for row in again]
+            again = protocols.rows_by(protocols.verdicts_of(stage), paper.trajectories(), with_end=paper.stage.with_end)
+            rows += paper.named(again)
         if rows and (bench := protocols.bench_of(stage, rows)):
             found.append(bench)
     return protocols.told_apart(found)
+
+
+def _stored(group: Group) -> list[Bench]:
+    """Judges whose verdicts lie beside imported attempts."""
+    by_judge: dict[str, Bench] = {}
+    for paper in group.papers:
+        if paper.stage.verb == IMPORT:
+            for bench in protocols.stored_benches(paper.stage, paper.trajectories()):
+                kept = by_judge.setdefault(bench.name, replace(bench, rows=[]))
+                kept.rows.extend(paper.named(bench.rows))
+    return list(by_judge.values())
 
 
 def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: int = 2000, seed: int = 0) -> None:
@@ -43,13 +53,15 @@ def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: 
 
 def short_names(benches: Sequence[Bench]) -> dict[str, str]:
     """judge -> protocol and model, or its whole name where two would be called alike."""
-    short = {b.name: " ".join(part for part in b.parts if part) for b in benches}
+    short = {b.name: " ".join(part for part in (*b.parts, f"({b.run})" if b.run else "") if part) for b in benches}
     return {name: one if list(short.values()).count(one) == 1 else name for name, one in short.items()}
 
 
 def _scores(group: Group, benches: Sequence[Bench], resamples: int, seed: int) -> Table:
     rows = []
-    table = protocols.score_table(benches, group.tasks, runs=group.runs, resamples=resamples, seed=seed)
+    table = protocols.score_table(
+        benches, group.tasks, runs=group.runs, found=group.found, resamples=resamples, seed=seed
+    )
     for bench, model, s in table:
         protocol, judge_model = bench.parts
         given = sum(r.model == model for r in bench.rows)
@@ -57,7 +69,8 @@ def _scores(group: Group, benches: Sequence[Bench], resamples: int, seed: int) -
         claim = f"{s.marks.get('claimed_not_done', 0)} of {s.marks.get('claimed', 0)}"
         rows.append(
             [
-                protocol, judge_model or "none", model, f"{given} of {s.n}", percent(s.success), between(s.interval),
+                f"{protocol} ({bench.run})" if bench.run else protocol, judge_model or "none", model,
+                f"{given} of {s.n}", percent(s.success), between(s.interval),
                 percent(s.success_judged), between(s.interval_judged), str(s.judged),
                 "none" if s.success_upstream is None else percent(s.success_upstream), claim, why or "none",
             ]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from rmsweb.actions import ENDING
 from rmsweb.bench.costs import Use, use_of
+from rmsweb.bench.reading import acts, imported
 from rmsweb.records import INFRA_STOPS, Outcome, Stop, Task, Trajectory, Verdict
 from rmsweb.statistics import Interval, Paired, mean_interval, paired_bootstrap, wilson
 
@@ -137,11 +138,13 @@ def result_of(
 
 
 def steps_of(trajectory: Trajectory, use: Use | None = None, *, with_end: bool = True) -> int:
-    """Decisions of the policy; where an imported run kept none, the number that it states."""
+    """Decisions of the policy. Of an imported run the acts that it lists, or the number of steps that it states."""
+    if imported(trajectory):
+        listed = acts(trajectory)
+        stated = (use or use_of(trajectory)).steps
+        return stated or len(listed) - (not with_end and bool(listed) and listed[-1].final)
     decisions = [step.decision for step in trajectory.steps if step.decision.intent != "replay"]
-    if not decisions:
-        return (use or use_of(trajectory)).steps
-    return len(decisions) - (not with_end and isinstance(decisions[-1].action, ENDING))
+    return len(decisions) - (not with_end and bool(decisions) and isinstance(decisions[-1].action, ENDING))
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -181,17 +184,20 @@ def _broke(result: Result) -> bool:
     return result.outcome is Outcome.INFRA_ERROR
 
 
-def breakdown(tasks: Sequence[Task], results: Iterable[Result], runs: int) -> dict[str, dict[str, tuple[int, int]]]:
+def breakdown(
+    tasks: Sequence[Task], results: Iterable[Result], wanted: Mapping[str, int]
+) -> dict[str, dict[str, tuple[int, int]]]:
     """site, template, level, segment -> value -> (successes, episodes asked for); kinds with one value are left out.
 
-    Level and segment are fields of `Task.meta`. Missing and unjudged episodes count as not solved.
+    `wanted`: task id -> episodes. Level and segment are fields of `Task.meta`. Missing and unjudged episodes count as
+    not solved.
     """
     won = Counter(r.task.id for r in results if r.success)
     table: dict[str, dict[str, tuple[int, int]]] = {}
     for task in tasks:
         for kind, value in labels_of(task).items():
             solved, n = table.setdefault(kind, {}).get(value, (0, 0))
-            table[kind][value] = (solved + won[task.id], n + runs)
+            table[kind][value] = (solved + won[task.id], n + wanted[task.id])
     others = [values for kind, values in table.items() if kind != "template"]
     if table.get("template") in others:  # files without templates have the site or the level there
         del table["template"]

@@ -294,7 +294,7 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
 def scatter(points: Mapping[str, Spot], x_label: str, best: Sequence[str] = ()) -> str:
     """Accuracy against cost, cheap and good at the top left; `best` (the Pareto front) is filled and joined."""
     shade = colours(list(points))
-    with _figure(2.75) as (_, axes, out):
+    with _figure(2.75, right=0.76) as (_, axes, out):
         widest = max(spot.x_interval[1] if spot.x_interval else spot.x for spot in points.values())
         if len(best) > 1:
             xs, ys = [points[n].x for n in best], [100 * points[n].rate for n in best]
@@ -309,17 +309,10 @@ def scatter(points: Mapping[str, Spot], x_label: str, best: Sequence[str] = ()) 
                 spot.x, 100 * spot.rate, "o", markersize=8, markeredgecolor=shade[name], markeredgewidth=1.6,
                 markerfacecolor=shade[name] if filled else "white", clip_on=False,
             )  # fmt: skip
-        axes.set_xlim(0, widest * 1.25)
+        axes.set_xlim(0, widest * 1.06)
         axes.set_ylim(0, 100)
-        placed: list[tuple[float, float]] = []
-        for name, spot in sorted(points.items(), key=lambda item: item[1].rate):
-            x, y = spot.x, 100 * spot.rate + 5
-            while any(abs(x - a) < 0.3 * widest and abs(y - b) < 7 for a, b in placed):
-                y += 2
-            placed.append((x, y))
-            axes.annotate(
-                name, (x, y), xytext=(8, 0), textcoords="offset points", va="center", color=_dark(shade[name])
-            )
+        ends = [(100 * spot.rate, name, shade[name]) for name, spot in points.items()]
+        _end_labels(axes, ends, widest * 1.06, 8.5)
         _percent_axis(axes.yaxis)
         axes.set_xlabel(x_label)
         _grid(axes)

@@ -35,11 +35,13 @@ class Bench:
     """The judge's whole name; the run's behind it where two have the same one."""
     stage: Stage
     rows: list[Result]
+    run: str = ""
+    """The run's name, where it stands behind the judge's."""
 
     @property
     def parts(self) -> tuple[str, str]:
         """Protocol and model."""
-        return setting.judge_parts(self.name)
+        return setting.judge_parts(self.name.removesuffix(f" ({self.run})"))
 
 
 class Agreement(NamedTuple):
@@ -98,9 +100,23 @@ def verdicts_of(stage: Stage) -> dict[str, Verdict]:
     return {v.trajectory_id: v for v in stage.run.read("verdict", Verdict)}
 
 
-def judged_again(stage: Stage, trajectories: Iterable[Trajectory], *, with_end: bool = True) -> list[Result]:
-    """Rows of trajectories by the verdicts of a judge run; trajectories that it was not given are left out."""
-    verdicts = verdicts_of(stage)
+def stored_benches(stage: Stage, trajectories: Sequence[Trajectory]) -> list[Bench]:
+    """Judges whose verdicts an imported run came with and that are not its own (imported_verdicts.jsonl)."""
+    own = {v.judge for v in verdicts_of(stage).values()}
+    by_judge: dict[str, dict[str, Verdict]] = {}
+    for verdict in stage.run.read("imported_verdict", Verdict):
+        by_judge.setdefault(verdict.judge, {})[verdict.trajectory_id] = verdict
+    return [
+        Bench(judge, stage, rows_by(verdicts, trajectories, with_end=stage.with_end))
+        for judge, verdicts in by_judge.items()
+        if judge not in own
+    ]
+
+
+def rows_by(
+    verdicts: Mapping[str, Verdict], trajectories: Iterable[Trajectory], *, with_end: bool = True
+) -> list[Result]:
+    """Rows of trajectories by the given verdicts (by trajectory id); trajectories without one are left out."""
     return [
         metrics.result_of(arm_of(t) or t.policy, t, verdicts[t.id], with_end=with_end)
         for t in trajectories
@@ -112,7 +128,8 @@ def told_apart(benches: Sequence[Bench]) -> list[Bench]:
     """The same judge several times (a second try of the same protocol) gets its run's name behind its own."""
     names = [bench.name for bench in benches]
     return [
-        Bench(f"{b.name} ({b.stage.name})" if names.count(b.name) > 1 else b.name, b.stage, b.rows) for b in benches
+        Bench(f"{b.name} ({b.stage.name})", b.stage, b.rows, b.stage.name) if names.count(b.name) > 1 else b
+        for b in benches
     ]
 
 
@@ -127,17 +144,17 @@ def bench_of(stage: Stage, rows: list[Result]) -> Bench | None:
 
 
 def score_table(
-    benches: Sequence[Bench], tasks: Sequence[Task], *, runs: int = 1, resamples: int = 2000, seed: int = 0
+    benches: Sequence[Bench], tasks: Sequence[Task], *, runs: int = 1, found: bool = False, **drawn: int
 ) -> list[tuple[Bench, str, Score]]:
-    """(judge, model, score) for every judge and every model that it judged."""
-    found = []
+    """(judge, model, score) for every judge and every model that it judged (`drawn`: resamples, seed)."""
+    table = []
     for bench in benches:
-        facts = setting.facts_of(tasks, None, {}, bench.name)
+        facts = setting.facts_of(tasks, None, {}, bench.name.removesuffix(f" ({bench.run})"))
         for model in models_of(bench.rows):
             rows = [r for r in bench.rows if r.model == model]
-            one = rates.score("judged", model, tasks, rows, runs=runs, resamples=resamples, seed=seed, facts=facts)
-            found.append((bench, model, one))
-    return found
+            one = rates.score("judged", model, tasks, rows, runs=runs, found=found, facts=facts, **drawn)
+            table.append((bench, model, one))
+    return table
 
 
 def agreement(benches: Sequence[Bench]) -> list[Agreement]:

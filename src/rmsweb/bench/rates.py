@@ -5,6 +5,7 @@ not independent); pass@k is the unbiased estimator; the averages that other harn
 their own names.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import comb
 from typing import Any
@@ -22,6 +23,7 @@ def score(
     results: Sequence[Result],
     *,
     runs: int | None = None,
+    found: bool = False,
     resamples: int = 2000,
     seed: int = 0,
     facts: Mapping[str, Any] | None = None,
@@ -29,12 +31,13 @@ def score(
     """One model on one set of tasks. Episodes asked for that are not there count as not solved; where none of them was
     judged there is no rate at all.
 
-    `runs`: of each task (None: as many as any of the tasks has). `facts`: further fields of Score (`setting.py`).
+    `runs`: of each task (None: as many as any of the tasks has). `found`: nobody knows what was asked for, as with
+    imported attempts; then it is what is there. `facts`: further fields of Score (`setting.py`).
     """
-    wanted = {t.id for t in tasks}
-    rows = [r for r in results if r.model == model and r.task.id in wanted]
-    runs = max(runs or 1, 1 + max((r.run for r in rows), default=0))
-    n, solved = len(tasks) * runs, [r for r in rows if r.success]
+    ids = {t.id for t in tasks}
+    rows = [r for r in results if r.model == model and r.task.id in ids]
+    wanted = asked_for(tasks, rows, runs, found=found)
+    runs, n, solved = max(wanted.values(), default=1), sum(wanted.values()), [r for r in rows if r.success]
     judged = [r for r in rows if r.success is not None]
     upstream = [r for r in rows if r.has_upstream]
     finished = finished_mean(rows)
@@ -51,7 +54,7 @@ def score(
         "marks": metrics.marks(rows),
         "unjudged": metrics.unjudged(rows),
         "success": len(solved) / n if judged else None,
-        "interval": over_all(tasks, rows, runs, **seen) if judged else None,
+        "interval": over_all(wanted, rows, **seen) if judged else None,
         "success_judged": len(solved) / len(judged) if judged else None,
         "interval_judged": over_judged(judged, runs, **seen) if judged else None,
         "success_upstream": sum(r.upstream == 1 for r in rows) / n if upstream else None,
@@ -60,27 +63,42 @@ def score(
         "finished": finished[1],
         "steps_on_solved": metrics.mean([r.steps for r in solved]),
         "by_template": metrics.by_template(rows),
-        "breakdown": metrics.breakdown(tasks, rows, runs),
+        "breakdown": metrics.breakdown(tasks, rows, wanted),
         "tokens": sum(r.prompt_tokens + r.completion_tokens for r in rows),
         "wall_s": round(sum(r.wall_s for r in rows), 3),
         "judge": next((r.judge for r in rows if r.judge), ""),
         "runs": runs,
-        "by_run": by_run(tasks, rows, runs) if runs > 1 and judged else (),
+        "by_run": by_run(wanted, rows) if runs > 1 and judged else (),
         "unstable": unstable(rows) if runs > 1 else None,
-        "pass_at": pass_at(tasks, rows, runs, **seen) if runs > 1 and judged else {},
+        "pass_at": pass_at(wanted, rows, **seen) if runs > 1 and judged else {},
         "viewport": next((r.viewport for r in rows), (1280, 800)),
     }
     return Score.model_validate({**values, **(facts or {})})
 
 
-def over_all(
-    tasks: Sequence[Task], rows: Sequence[Result], runs: int, *, resamples: int = 2000, seed: int = 0
-) -> Interval:
-    """Interval of the rate over all episodes asked for."""
-    won = dict.fromkeys((t.id for t in tasks), 0)
+Wanted = Mapping[str, int]
+"""Task id -> episodes asked for."""
+
+
+def asked_for(tasks: Sequence[Task], rows: Sequence[Result], runs: int | None, *, found: bool = False) -> Wanted:
+    """Episodes of each task that one model was asked for (`found`: that are there, and one where there is none)."""
+    if found:
+        counts = Counter(r.task.id for r in rows)
+        return {t.id: max(1, counts[t.id]) for t in tasks}
+    return dict.fromkeys((t.id for t in tasks), max(runs or 1, 1 + max((r.run for r in rows), default=0)))
+
+
+def _won(wanted: Wanted, rows: Sequence[Result]) -> dict[str, int]:
+    won = dict.fromkeys(wanted, 0)
     for r in rows:
         won[r.task.id] += bool(r.success)
-    return _nested(list(won.values()), [runs] * len(won), runs, resamples, seed)
+    return won
+
+
+def over_all(wanted: Wanted, rows: Sequence[Result], *, resamples: int = 2000, seed: int = 0) -> Interval:
+    """Interval of the rate over all episodes asked for."""
+    won, runs = _won(wanted, rows), max(wanted.values(), default=1)
+    return _nested([won[t] for t in wanted], list(wanted.values()), runs, resamples, seed)
 
 
 def over_judged(judged: Sequence[Result], runs: int, *, resamples: int = 2000, seed: int = 0) -> Interval:
@@ -118,15 +136,15 @@ def pass_at_k(successes: int, n: int, k: int) -> float:
 
 
 def pass_at(
-    tasks: Sequence[Task], rows: Sequence[Result], runs: int, *, resamples: int = 2000, seed: int = 0
+    wanted: Wanted, rows: Sequence[Result], *, resamples: int = 2000, seed: int = 0
 ) -> dict[int, tuple[float, float, float]]:
-    """k -> pass@k and its 95 % bounds (bootstrap over tasks), for all k up to `runs`; unjudged counts as not solved."""
-    won = dict.fromkeys((t.id for t in tasks), 0)
-    for r in rows:
-        won[r.task.id] += bool(r.success)
-    found = {}
-    for k in range(1, runs + 1):
-        each = [pass_at_k(won[t], runs, k) for t in sorted(won)]
+    """k -> pass@k and its 95 % bounds (bootstrap over tasks), for all k that every task has runs for.
+
+    Unjudged and missing runs count as not solved.
+    """
+    won, found = _won(wanted, rows), {}
+    for k in range(1, 1 + min(wanted.values(), default=0)):
+        each = [pass_at_k(won[t], wanted[t], k) for t in sorted(won)]
         rate = metrics.mean(each)
         if rate is None:
             continue
@@ -137,9 +155,13 @@ def pass_at(
     return found
 
 
-def by_run(tasks: Sequence[Task], rows: Sequence[Result], runs: int) -> tuple[float, ...]:
-    """Success over all tasks of each run: what is averaged where a protocol asks for the mean of several runs."""
-    return tuple(sum(bool(r.success) for r in rows if r.run == k) / len(tasks) if tasks else 0.0 for k in range(runs))
+def by_run(wanted: Wanted, rows: Sequence[Result]) -> tuple[float, ...]:
+    """Success over all tasks of each run: what is averaged where a protocol asks for the mean of several runs.
+
+    Runs that only some tasks have are left out.
+    """
+    runs = min(wanted.values(), default=0)
+    return tuple(sum(bool(r.success) for r in rows if r.run == k) / len(wanted) for k in range(runs))
 
 
 def unstable(rows: Sequence[Result]) -> float | None:

@@ -76,6 +76,7 @@ def exam_numbers(
     tasks: Sequence[Task] | None = None,
     *,
     runs: int | None = None,
+    found: bool = False,
     resamples: int = 2000,
     seed: int = 0,
     prices: Mapping[str, tuple[float, float]] | None = None,
@@ -83,8 +84,8 @@ def exam_numbers(
 ) -> dict[str, Any]:
     """All numbers of one exam, JSON-ready. `tasks`: what was asked for (default: every task that anyone was given).
 
-    `runs` of each task, `facts` by model: what else its Score has to say (`setting.facts_of`).
-    Raises DataError when verdicts of different judges are mixed.
+    `runs` of each task (`found`: nobody knows, see `rates.score`). `facts` by model: what else its Score has to say
+    (`setting.facts_of`). Raises DataError when verdicts of different judges are mixed.
     """
     tasks = list({r.task.id: r.task for r in results}.values()) if tasks is None else list(tasks)
     _same_judge(results)
@@ -93,7 +94,7 @@ def exam_numbers(
     name = exam_of(tasks[0]) if tasks else ""
     scores = {
         m: rates.score(
-            name, m, tasks, of[m], runs=runs, resamples=resamples, seed=seed,
+            name, m, tasks, of[m], runs=runs, found=found, resamples=resamples, seed=seed,
             facts=(facts or {}).get(m) or setting.facts_of(tasks, None, {}, _judge(of[m])),
         )
         for m in models

@@ -63,6 +63,8 @@ def step_cap(tasks: Sequence[Task]) -> tuple[int, int] | None:
 
 def judge_parts(judge: str) -> tuple[str, str]:
     """(protocol, model) of a judge's name `protocol:model:key=value...`; a rule judge has no model."""
+    if judge.startswith("imported:"):  # a file name stands behind it
+        return judge, ""
     protocol, _, rest = judge.partition(":")
     parts = rest.split(":") if rest else []
     while parts and "=" in parts[-1]:
@@ -70,9 +72,9 @@ def judge_parts(judge: str) -> tuple[str, str]:
     return protocol, "" if protocol.startswith("rules") else ":".join(parts)
 
 
-def setting_of(tasks: Sequence[Task], rows: Sequence[Result]) -> Setting:
-    """The comparison key of rows that were asked for `tasks`."""
-    caps = step_cap(tasks)
+def setting_of(tasks: Sequence[Task], rows: Sequence[Result], *, capped: bool = True) -> Setting:
+    """The comparison key of rows that were asked for `tasks`. `capped`: their step limits are those they ran under."""
+    caps = step_cap(tasks) if capped else None
     each = hashlib.sha256("\n".join(sorted(f"{t.id}\t{t.max_steps}" for t in tasks)).encode()).hexdigest()
     judges = sorted({r.judge for r in rows if r.judge and r.success is not None})
     views = sorted({r.viewport for r in rows})
@@ -81,7 +83,7 @@ def setting_of(tasks: Sequence[Task], rows: Sequence[Result]) -> Setting:
         texts=text_hash(tasks),
         step_cap=said_cap(caps) if caps is None or caps[0] == caps[1] else f"{said_cap(caps)} (by task {each[:8]})",
         judge=" and ".join(judges) or "no verdict",
-        viewport=", ".join(f"{w}\u00d7{h}" for w, h in views),
+        viewport=", ".join(f"{w}\u00d7{h}" for w, h in views) if len(views) < 3 else "several sizes",
     )
 
 
@@ -135,7 +137,8 @@ def recorded_overlap(run: Run, exam: str) -> dict[str, int] | None:
 
 
 def facts_of(tasks: Sequence[Task], asked: Asked | None, config: Mapping[str, Any], judge: str) -> dict[str, Any]:
-    """Fields of Score that say what a number is. `config`: of the run's manifest; empty where nobody acted here."""
+    """Fields of Score that say what a number is. `config`: of the run's manifest; empty for attempts made elsewhere,
+    of which sampling, observation and step limit are not known."""
     profile, policy = _section(config, "profile"), _section(config, "policy")
     protocol, model = judge_parts(judge) if judge else ("", "")
     return {
@@ -148,7 +151,7 @@ def facts_of(tasks: Sequence[Task], asked: Asked | None, config: Mapping[str, An
         "dataset": ids_hash(tasks),
         "texts": text_hash(tasks),
         "tasks": len(tasks),
-        "step_cap": step_cap(tasks),
+        "step_cap": step_cap(tasks) if config else None,
         "steps_with_end": bool(_section(config, "eval").get("steps_with_end", True)),
         "version": asked.version if asked else "",
         "task_file": asked.task_file if asked else "",

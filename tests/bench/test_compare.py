@@ -1,0 +1,244 @@
+"""Unlike runs stand apart and what differs is said; judges side by side; scores as files."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from specimens import collect_run, eval_run, task, trajectory
+
+from rmsweb.bench import compare, export
+from rmsweb.bench.judges.asking import Call
+from rmsweb.bench.layout import Stage, stages_in
+from rmsweb.bench.report import render, write_report
+from rmsweb.bench.setting import Asked, read_asked, write_asked
+from rmsweb.config import Config, EvalConfig
+from rmsweb.errors import DataError, RunError
+from rmsweb.records import Stop, Task, Trajectory, Verdict
+from rmsweb.store import Run
+
+Won = Callable[[int], bool | None]
+
+
+def even(i: int) -> bool:
+    return i % 2 == 0
+
+
+def exam(
+    path: Path,
+    model: str = "sft",
+    won: Won = even,
+    *,
+    tasks: Sequence[Task] | None = None,
+    judge: str = "rules",
+    verb: str = "eval",
+    runs: int = 1,
+    config: Config | None = None,
+    wide: bool = False,
+) -> Path:
+    """A run with the attempts of one model."""
+    with Run.open(path, verb, config or Config()) as run:
+        for i, one in enumerate(tasks if tasks is not None else [task(i) for i in range(8)]):
+            for attempt in range(runs):
+                said = won(i + attempt)
+                t = trajectory(run.images, one, 3, model=model, success=bool(said), attempt=attempt)
+                run.append("trajectory", t.model_copy(update={"viewport": (1440, 900)}) if wide else t)
+                why = "" if said is not None else "no_verdict"
+                run.append("verdict", Verdict(success=said, judge=judge, trajectory_id=t.id, unjudged=why))
+        run.finish()
+    return path
+
+
+def judged(path: Path, source: Path, judge: str, won: Won, *, only: int | None = None, **details: int) -> Path:
+    """A run of `judge` over all (or the first) trajectories of a run."""
+    trajectories = Run.read_only(source).read("trajectory", Trajectory)[:only]
+    with Run.open(path, "judge", Config(), {"eval": source}) as run:
+        for i, t in enumerate(trajectories):
+            said = won(i)
+            verdict = Verdict(
+                success=said, judge=judge, trajectory_id=t.id, unjudged="" if said is not None else "refused"
+            )
+            run.append(
+                "verdict", verdict.model_copy(update={"details": {"upstream_label": int(bool(said)), **details}})
+            )
+            run.append(
+                "call",
+                Call(
+                    trajectory_id=t.id, protocol=judge, key="verdict", prompt="0" * 16, text="SUCCESS", pictures=2,
+                    prompt_tokens=1000, completion_tokens=10,
+                ),
+            )  # fmt: skip
+        run.finish()
+    return path
+
+
+def groups(paths: Mapping[str, Path]) -> list[compare.Group]:
+    return compare.examined(stages_in(paths)).groups
+
+
+def test_like_runs_stand_in_one_table(tmp_path: Path) -> None:
+    found = groups({"a": exam(tmp_path / "a"), "b": exam(tmp_path / "b", "rl", lambda i: True)})
+    assert len(found) == 1 and found[0].numbers()["models"] == ["sft", "rl"]
+    assert found[0].numbers()["paired"]["rl_vs_sft"]["difference"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"judge": "rmsweb/chat:m:prompt=1"}, "judge (rules / rmsweb/chat:m:prompt=1)"),
+        ({"wide": True}, "viewport (320×224 / 1440×900)"),
+        ({"tasks": [task(i) for i in range(5)]}, "task set (8 tasks, ids"),
+        ({"tasks": [task(i).model_copy(update={"max_steps": 30}) for i in range(8)]}, "step limit (8 / 30)"),
+        ({"tasks": [task(i).model_copy(update={"goal": "of 2026"}) for i in range(8)]}, "task texts ("),
+    ],
+)
+def test_unlike_runs_stand_apart_and_what_differs_is_named(tmp_path: Path, other: dict[str, object], said: str) -> None:
+    paths = {"a": exam(tmp_path / "a"), "b": exam(tmp_path / "b", "rl", **other)}  # type: ignore[arg-type]
+    found = groups(paths)
+    assert len(found) == 2 and all(len(group.numbers()["models"]) == 1 for group in found)
+    sentence = compare.apart(found)[0]
+    assert said in sentence and sentence.count("(") == 1, sentence
+    page = render(stages_in(paths))
+    assert "are not alike and are not compared" in page and "part 2 of 2" in page and "rl \u2212 sft" not in page
+
+
+def test_the_same_model_in_two_like_runs_is_told_apart_by_run(tmp_path: Path) -> None:
+    found = groups({"first": exam(tmp_path / "a"), "second": exam(tmp_path / "b", won=lambda i: True)})
+    assert found[0].numbers()["models"] == ["sft (first)", "sft (second)"]
+    assert [s["n"] for s in found[0].numbers()["scores"].values()] == [8, 8]
+
+
+def test_what_was_asked_for_counts_even_where_it_never_ran(tmp_path: Path) -> None:
+    path = exam(tmp_path / "a", tasks=[task(i) for i in range(3)])
+    asked = Asked(tasks=tuple(task(i) for i in range(8)), runs=2, excluded={"x": "date passed"}, contamination={})
+    write_asked(Run.read_only(path), {"heldout": asked})
+    numbers = groups({"a": path})[0].numbers()
+    score = numbers["scores"]["sft"]
+    assert (numbers["n"], score["n"], score["outcomes"]["missing"]) == (8, 16, 13)
+    assert score["excluded"] == {"x": "date passed"} and "1 tasks left out (date passed: 1)" in " ".join(
+        numbers["what"]
+    )
+    assert read_asked(Run.read_only(path))["heldout"].runs == 2
+    for wrong in ("[1, 2]", "{", '{"heldout": {"tasks": 3}}', "null", '{"heldout": null}'):
+        (path / "exam.json").write_text(wrong)
+        with pytest.raises(DataError, match=r"exam\.json"):
+            read_asked(Run.read_only(path))
+
+
+def test_nothing_judged_has_no_score_line(tmp_path: Path) -> None:
+    page = render(stages_in({"a": exam(tmp_path / "a", won=lambda i: None)}))
+    assert "sft: 8 of 8 ran, none was judged: there is no score." in page and "tasks solved" not in page
+    with Run.open(tmp_path / "b", "eval", Config()) as run:
+        for i in range(5):
+            t = trajectory(run.images, task(i), 1, success=False, stop=Stop.MODEL_ERROR)
+            run.append("trajectory", t)
+        run.finish()
+    page = render(stages_in({"b": tmp_path / "b"}))
+    assert "sft: 0 of 5 ran, none was judged: there is no score." in page and "0.0 %" not in page
+
+
+def test_judges_side_by_side_and_never_merged(tmp_path: Path) -> None:
+    source = exam(tmp_path / "a")
+    strict = judged(tmp_path / "j1", source, "webvoyager/fara:gpt-4o:prompt=1", lambda i: i == 0)
+    unsure = judged(tmp_path / "j2", source, "rmsweb/webjudge-om2w:o4-mini", lambda i: None if i > 3 else True, only=6)
+    paths = {"a": source, "j1": strict, "j2": unsure}
+    page = render(stages_in(paths))
+    assert "Of 8 tasks solved: sft 50.0 %." in page, "the run's own judge stays the exam's"
+    for part in (
+        "Solved, by each judge", "Agreement of the judges", "refused 2", "6 of 8",
+        "rules and webvoyager/fara gpt-4o give different verdicts on 3 of 8 episodes (37.5 %).", "Cost of judging",
+    ):  # fmt: skip
+        assert part in page, part
+    from rmsweb.bench import judge_sections, protocols
+
+    examined = compare.examined(stages_in(paths))
+    benches = judge_sections.benches_of(examined.groups[0], examined.judged)
+    pairs = {(p.a.split(":")[0], p.b.split(":")[0]): p for p in protocols.agreement(benches)}
+    first = pairs["rules", "webvoyager/fara"]
+    assert (first.n, first.differ, first.a_only, first.b_only) == (8, 3, 3, 0) and first.kappa == pytest.approx(0.25)
+    partly = pairs["rules", "rmsweb/webjudge-om2w"]
+    assert (partly.n, partly.differ, partly.left_out) == (4, 2, 2)
+    scores = {(b.parts[0], m): s for b, m, s in protocols.score_table(benches, examined.groups[0].tasks)}
+    webjudge = scores["rmsweb/webjudge-om2w", "sft"]
+    assert (webjudge.n, webjudge.judged, webjudge.success_judged) == (8, 4, 1.0)
+    assert webjudge.unjudged == {"refused": 2} and webjudge.outcomes["missing"] == 2
+    assert scores["webvoyager/fara", "sft"].success_upstream == 0.125
+
+
+def test_a_judge_run_alone_finds_what_it_judged_or_says_what_is_missing(tmp_path: Path) -> None:
+    source = exam(tmp_path / "a")
+    run = judged(tmp_path / "j", source, "agenttrek:m", lambda i: True)
+    assert "Solved, by each judge" in render(stages_in({"j": run}))
+    moved = source.rename(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match=r"which is not there; give it with --from eval=RUN"):
+        render(stages_in({"j": run}))
+    assert "Solved, by each judge" in render(stages_in({"j": run, "eval": moved}))
+
+
+def test_a_judged_collection_gets_the_judges_and_no_exam(tmp_path: Path) -> None:
+    source = collect_run(tmp_path / "c", "plain", (0.5, 0.5), 6)
+    page = render(stages_in({"c": source, "j": judged(tmp_path / "j", source, "agenttrek:m", lambda i: True)}))
+    assert "Judged again: c, train" in page and "Solved, by each judge" in page and "Exam: train" not in page
+
+
+def test_the_same_judge_twice_is_told_apart_by_run(tmp_path: Path) -> None:
+    source = exam(tmp_path / "a")
+    paths = {"a": source}
+    for name, won in (("one", even), ("two", lambda i: i < 3)):
+        paths[name] = judged(tmp_path / name, source, "agenttrek:m", won)
+    page = render(stages_in(paths))
+    assert "agenttrek m (one) and agenttrek m (two) give different verdicts on 3 of 8 episodes" in page
+
+
+def test_imported_verdicts_of_several_judges_and_unnamed_models(tmp_path: Path) -> None:
+    path = exam(tmp_path / "i", model="", verb="import", judge="imported:scores/gpt_eval.json")
+    stored = Run.open(path, "import", Config())
+    for i, t in enumerate(stored.read("trajectory", Trajectory)):
+        run = Verdict(success=i < 2, judge="imported:scores/mmrubric.json", trajectory_id=t.id)
+        stored.append("imported_verdict", run)
+    stored.finish()
+    page = render(stages_in({"fara": path}))
+    assert "fara 50.0 %" in page and "imported:scores/mmrubric.json" in page and "step limit not recorded" in page
+    assert "give different verdicts on 4 of 8 episodes" in page
+
+
+def test_scores_as_csv_and_markdown(tmp_path: Path) -> None:
+    tasks = [task(0).model_copy(update={"id": "=1+1|x"}), task(1)]
+    source = exam(tmp_path / "a", tasks=tasks)
+    paths = {"a": source, "j": judged(tmp_path / "j", source, "agenttrek:m", lambda i: None)}
+    write_report(paths, tmp_path / "out" / "report.html")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/scores.csv").read_text())))
+    assert len(rows) == 4 and tuple(rows[0]) == export.COLUMNS
+    assert [r["task"] for r in rows][:2] == ["'=1+1|x", "sites/shop/price/1"]
+    assert [(r["protocol"], r["verdict"]) for r in rows] == [
+        ("rules", "1"), ("rules", "0"), ("agenttrek", ""), ("agenttrek", ""),
+    ]  # fmt: skip
+    assert rows[2]["judge_model"] == "m" and rows[2]["unjudged"] == "refused" and rows[0]["steps"] == "3"
+    said = (tmp_path / "out/scores.md").read_text()
+    assert "=1+1\\|x" in said and "What it is: 2 tasks of sites" in said and "solved (3)" in said
+    write_report(paths, tmp_path / "out" / "mine.html")
+    assert (tmp_path / "out/mine-scores.csv").exists()
+    write_report({"c": collect_run(tmp_path / "c", "plain", (0.5,), 3)}, tmp_path / "none" / "report.html")
+    assert not (tmp_path / "none/scores.csv").exists(), "no exam, no scores"
+
+
+def test_steps_without_the_final_answer(tmp_path: Path) -> None:
+    config = Config(eval=EvalConfig(steps_with_end=False))
+    with_end, without = (
+        groups({"a": exam(tmp_path / name, config=c)})[0].numbers()["scores"]["sft"]
+        for name, c in (("with", Config()), ("without", config))
+    )
+    assert (with_end["steps_on_solved"], without["steps_on_solved"]) == (3.0, 2.0)
+    assert (with_end["steps_with_end"], without["steps_with_end"]) == (True, False)
+
+
+def test_a_run_of_before_says_what_it_recorded(tmp_path: Path) -> None:
+    path = eval_run(tmp_path / "old", {"sft": 0.5}, 6)
+    run = Run.read_only(path)
+    assert "Overlap with training tasks: not recorded." in groups({"a": path})[0].numbers()["what"][1]
+    run.write_json("scores.json", {"disjoint": {"heldout": {"tasks": [], "worlds": [], "goals": 2, "training": 40}}})
+    assert "Overlap with 40 training tasks: 0 ids" in groups({"a": path})[0].numbers()["what"][1]
+    (path / "scores.json").write_text("torn")
+    assert "not recorded" in groups({"a": path})[0].numbers()["what"][1]
+    assert Stage("a", path).results
