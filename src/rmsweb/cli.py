@@ -106,12 +106,13 @@ def judge_eval(
     labels_format: Annotated[
         str, typer.Option("--labels-format", help="Found out by the header unless given.")
     ] = "auto",
+    rule: Annotated[str, typer.Option("--rule", help="Of several annotators: first, majority or all.")] = "first",
     quiet: Quiet = False,
 ) -> None:
     """How well judges agree with human labels (--from JUDGED ..., or a folder of stored judge records)."""
     from rmsweb import exams
 
-    exams.judge_eval(exams.labelled_inputs(source or []), labels, labels_format, out, quiet)
+    exams.judge_eval(exams.labelled_inputs(source or []), labels, labels_format, rule, out, quiet)
 
 
 @app.command("import")

@@ -6,7 +6,7 @@ Each works on files alone, without a browser; only `judge` may ask an endpoint. 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from rmsweb import parts
 from rmsweb.config import Config
@@ -15,9 +15,6 @@ from rmsweb.progress import Progress
 from rmsweb.records import Task, Verdict
 from rmsweb.stages import Inputs, open_run, with_pictures
 from rmsweb.store import Run
-
-if TYPE_CHECKING:
-    pass
 
 
 def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
 
 
 def labelled_inputs(sources: Sequence[str]) -> dict[str, Path]:
-    """`--from` of `judge-eval`: run directories, or folders of stored judge records. Raises ConfigError."""
+    """`--from` of `judge-eval`: run directories, folders or files of stored judge records. Raises ConfigError."""
     found: dict[str, Path] = {}
     for source in sources:
         name, equals, where = source.partition("=")
@@ -75,13 +72,20 @@ def labelled_inputs(sources: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def judge_eval(given: Inputs, labels: Path, labels_format: str, out: Path, quiet: bool = False) -> dict[str, Any]:
-    """A judge against human labels, with intervals; `given`: runs with verdicts, or folders of stored judge records."""
-    from rmsweb.bench import judge_eval as stage
+def judge_eval(
+    given: Inputs, labels: Path, labels_format: str, rule: str, out: Path, quiet: bool = False
+) -> dict[str, Any]:
+    """Judges against human labels, with intervals; `given`: runs with verdicts, or stored judge records of others.
 
-    if not given:
-        raise ConfigError("`rmsweb judge-eval` needs --from: a run with verdicts, or a folder of stored judge records")
-    found = stage.run(given, labels, labels_format=labels_format, out=out)
+    Without any, the labels file itself has to hold verdicts (CUAVerifierBench does). `rule`: which of several
+    annotators counts.
+    """
+    from rmsweb.bench import judge_eval as stage
+    from rmsweb.bench.agreement import Rule
+
+    if rule not in get_args(Rule):
+        raise ConfigError(f"--rule {rule!r}: choose {', '.join(get_args(Rule))}")
+    found = stage.run(given, labels, labels_format=labels_format, rule=cast(Rule, rule), out=out)
     if not quiet:
         stage.table(found)
     return found
