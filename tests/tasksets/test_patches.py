@@ -53,7 +53,7 @@ def test_a_patch_rewords_and_says_so(tmp_path: Path) -> None:
     assert after.version.startswith(f"{before.version}+patch:") and after.candidates == ()
     assert (after.ids_hash, after.text_hash) != (before.ids_hash, before.text_hash) and after.sha256 == before.sha256
     assert after.excluded == {"Booking--2": "cannot be done (own work, 2026-12-02)"}
-    assert after.notes[-1].startswith("1 tasks reworded and 1 removed by patches.json (sha256 ")
+    assert after.notes[-1].startswith("1 task reworded and 1 removed by patches.json (sha256 ")
     assert after.tasks[1].meta["patched"] == {
         "prev_sha": goal_hash(OLD)[:16],
         "reason": "the date has passed",

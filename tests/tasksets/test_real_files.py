@@ -159,7 +159,7 @@ def test_texts_of_two_versions_in_one_file_are_refused(tmp_path: Path) -> None:
         load(write(tmp_path / "mixed.jsonl", mixed))
     mine = [{**row, "ques": row["ques"] + " Please."} if row["id"] == "Apple--1" else row for row in original]
     taskset = load(write(tmp_path / "mine.jsonl", mine))
-    assert taskset.version == "unknown (1 tasks unlike original)" and "Apple--1" in taskset.notes[0]
+    assert taskset.version == "unknown (1 task unlike original)" and "Apple--1" in taskset.notes[0]
 
 
 def test_online_mind2web_january() -> None:
@@ -249,6 +249,18 @@ def test_v2_as_its_schema_says(tmp_path: Path) -> None:
     assert again.version == "v2 presumed" and any("V2" in note for note in again.notes)
     with pytest.raises(ConfigError, match="two versions"):
         together([again, loaded(V1)])
+
+
+def test_a_revised_rubric_is_another_version(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in real(V1).read_text(encoding="utf-8").split("\n") if line]
+    for row in rows[:60]:
+        row["precomputed_rubric"]["items"][0]["max_points"] += 1
+    many = load(write(tmp_path / "many.jsonl", rows), search_url=SEARCH)
+    assert many.version == "v2 presumed" and "60 rubrics differ from v1" in many.notes[0]
+    one = load(write(tmp_path / "one.jsonl", rows[59:200]), search_url=SEARCH)
+    assert one.version == "unknown (1 task unlike v1)"
+    same = load(write(tmp_path / "same.jsonl", rows[60:]), search_url=SEARCH)
+    assert (same.version, same.candidates) == ("subset of v1 (549 of 609)", ("v1",))
 
 
 def test_reference_answers_stay_apart() -> None:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rmsweb.errors import ConfigError, DataError
-from rmsweb.tasksets.taskset import named
+from rmsweb.tasksets.taskset import counted, named
 
 HERE = Path(__file__).parent
 FACTS = ("webvoyager", "online_mind2web", "webtailbench")
@@ -28,6 +28,8 @@ REWORDED = "~"
 """In front of the first version's hash: any text but that one."""
 DATED_ID = re.compile(r"([0-9a-f]{32})_(\d{6})")
 """An Online-Mind2Web id since 2026: base, underscore, the date (MMDDYY) of the replacement."""
+RUBRICS_OF = "v1"
+"""The version whose rubrics facts/webtailbench.txt knows."""
 V2_CHANGED = 50
 """Tasks of WebTailBench V1 that differ before a file is presumed to be V2 and not one that somebody touched up."""
 COMMON = {
@@ -150,8 +152,8 @@ def identify(
     facts = _facts(benchmark)
     odd_rubrics = [i for i, rubric in rubrics.items() if facts.rubrics.get(i, rubric) != rubric]
     fitting = [name for name, known in facts.versions.items() if _fits(short, known)]
-    if odd_rubrics and "v1" in fitting:
-        fitting.remove("v1")
+    if rubrics:  # only V1's rubrics are known, and no other known version has any
+        fitting = [name for name in fitting if name == RUBRICS_OF and not odd_rubrics]
     if fitting:
         return _known(short, fitting, facts)
     _refuse_mixed_texts(benchmark, short, facts, where)
@@ -237,12 +239,12 @@ def _unknown(
     if other:
         notes.append(f"{len(other)} texts differ from {nearest}: {named(other)}")
     if odd_rubrics:
-        notes.append(f"{len(odd_rubrics)} rubrics differ from v1: {named(odd_rubrics)}")
+        notes.append(f"{len(odd_rubrics)} rubrics differ from {RUBRICS_OF}: {named(odd_rubrics)}")
     changed = len({*other, *odd_rubrics})
     if benchmark == "webtailbench" and set(texts) == set(known) and rubrics == len(texts) and changed >= V2_CHANGED:
         notes.append("V2 (2026-05-12) would look like this; its hash is not known to rmsweb")
         return Identity("v2 presumed", notes=tuple(notes))
     if len(strange) == len(texts):
         return Identity("unknown", notes=(f"none of the {len(texts)} ids is known to rmsweb",))
-    what = f"{len(strange)} ids not in {nearest}" if strange else f"{changed} tasks unlike {nearest}"
+    what = f"{len(strange)} ids not in {nearest}" if strange else f"{counted(changed)} unlike {nearest}"
     return Identity(f"unknown ({what})", notes=tuple(notes))

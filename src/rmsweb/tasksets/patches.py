@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from rmsweb.errors import DataError
 from rmsweb.records import Task
 from rmsweb.tasksets.reading import decode_json, read_bytes
-from rmsweb.tasksets.taskset import TaskSet, clean, goal_hash, ids_hash, text_hash
+from rmsweb.tasksets.taskset import TaskSet, clean, counted, goal_hash, ids_hash, text_hash
 
 
 class Patch(NamedTuple):
@@ -59,7 +59,9 @@ def apply_patches(taskset: TaskSet, path: Path | str) -> TaskSet:
         raise DataError("removes every task of the set", path)
     removed = {p.id: f"{p.reason} ({p.source}, {p.date})" for p in patches.values() if not p.new}
     sha = hashlib.sha256(raw).hexdigest()
-    note = f"{len(patches) - len(removed)} tasks reworded and {len(removed)} removed by {path.name} (sha256 {sha[:16]})"
+    note = (
+        f"{counted(len(patches) - len(removed))} reworded and {len(removed)} removed by {path.name} (sha256 {sha[:16]})"
+    )
     return replace(
         taskset,
         version=f"{taskset.version}+patch:{sha[:8]}",
