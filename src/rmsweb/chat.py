@@ -155,7 +155,7 @@ class EndpointModel:
         pictures = sum(part["type"] == "image" for message in messages for part in message["content"])
         replies: list[Reply] = []
         while len(replies) < n:
-            if seed is not None and body.get("temperature", 0) > 0:
+            if seed is not None and self.config.parameters == "chat":
                 body["seed"] = (seed + len(replies)) % 2**31
             replies += await self._one_call({**body, "n": n - len(replies)}, pictures)
         return replies[:n]

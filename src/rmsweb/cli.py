@@ -170,6 +170,19 @@ def tasks_check(path: Annotated[Path, typer.Argument(help="A task-set file.")], 
     print(command.command_check(path, search_url=load(config).browser.search_url))
 
 
+@tasks_app.command("make")
+def tasks_make(
+    path: Annotated[Path, typer.Argument(help="A task-set file.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="JSON lines to write, for suite.path.")],
+    patches: Annotated[Path | None, typer.Option("--patches", help="Patch file that moves dates; see docs.")] = None,
+    ids: Annotated[str, typer.Option("--ids", help="A list of ids that `tasks list` shows: only these.")] = "",
+) -> None:
+    """A task set with moved dates, or a part of it, under a name that says so."""
+    from rmsweb.tasksets import command
+
+    print(command.command_make(path, out, patches=patches, ids=ids))
+
+
 @app.command()
 def report(
     source: From = None,

@@ -59,7 +59,7 @@ def test_what_could_not_be_judged_is_asked_again_and_nothing_else(tmp_path: Path
         assert len(server.requests) == 4
         seeds = [record.body.get("seed") for record in server.requests]
     assert second["judged"] == 3 and latest(tmp_path / "judged") == [True, True, False]
-    assert seeds == [None, None, None, 1000], "asked again with another draw"
+    assert seeds == [0, 0, 0, 1000], "asked again with another draw"
 
 
 def test_stored_replies_answer_without_an_endpoint(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_several_stored_judges_are_never_mixed(tmp_path: Path) -> None:
 
 def upstream_loads(folder: Path) -> tuple[list[str], list[str], list[str]]:
     """Actions, thoughts and screenshots as upstream's loader takes them out of a folder (both of its ways)."""
-    events = [json.loads(line) for line in (folder / "web_surfer.log").read_text(encoding="utf-8").splitlines() if line]
+    events = [json.loads(line) for line in (folder / "web_surfer.log").read_text(encoding="utf-8").split("\n") if line]
     (answer,) = folder.glob("*_answer.json")
     final = json.loads(answer.read_text(encoding="utf-8"))
     known = {

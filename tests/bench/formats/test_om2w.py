@@ -10,7 +10,8 @@ from made import build, episodes, run_with
 
 from rmsweb.actions import Answer
 from rmsweb.bench import reading
-from rmsweb.bench.formats import export_runs, import_runs, om2w as layout
+from rmsweb.bench.formats import export_runs, import_runs
+from rmsweb.bench.formats import om2w as layout
 from rmsweb.errors import DataError
 from rmsweb.records import Stop
 from rmsweb.store import Images
@@ -119,7 +120,7 @@ def test_surrogates_of_foreign_texts(tmp_path: Path) -> None:
     assert (found.task.goal, found.answer, reading.acts(found)[0].line) == ("a?b", "?", "?")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(episodes())
 def test_round_trip(made: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -153,7 +153,7 @@ def held(text: str) -> str:
     return re.sub(r"ANSWER(?=[; ])", "Answer", text).replace("Action: ANSWER", "Action: Answer")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(episodes())
 def test_round_trip_and_what_upstream_reads(made: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as temporary:

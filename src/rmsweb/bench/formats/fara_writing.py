@@ -41,7 +41,7 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
             "action": name,
             "arguments": arguments,
         }
-        rows.append(json.dumps(event, ensure_ascii=False))
+        rows.append(json.dumps(event))
     (folder / "web_surfer.log").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
     task, steps = trajectory.task, trajectory.steps
     usage = {
