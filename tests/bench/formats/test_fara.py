@@ -87,8 +87,9 @@ def test_both_naming_styles_in_numeric_order(tmp_path: Path, shots: list[str]) -
 
 
 def test_pairs_are_read_from_messages_where_no_event_has_an_action(tmp_path: Path) -> None:
-    said = 'Thought #1: look\nat it\nAction #1: executing tool \'computer_use\' with arguments {"action": "visit_url", "url": "http://a"}'
-    end = 'Thought #2: done\nAction #2: executing tool \'computer_use\' with arguments {"action": "terminate", "status": "failure"}'
+    called = "executing tool 'computer_use' with arguments"
+    said = f'Thought #1: look\nat it\nAction #1: {called} {{"action": "visit_url", "url": "http://a"}}'
+    end = f'Thought #2: done\nAction #2: {called} {{"action": "terminate", "status": "failure"}}'
     events = [
         event(None, message="hello"),
         event(None, message=said),

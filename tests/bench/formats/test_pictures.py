@@ -17,7 +17,7 @@ def test_order_is_by_number() -> None:
 
 
 def test_a_name_without_digits_is_refused() -> None:
-    with pytest.raises(DataError, match="'final.png' has no number in its name"):
+    with pytest.raises(DataError, match=r"'final\.png' has no number in its name"):
         numbered(["0_a.png", "final.png"], Path("x"))
 
 

@@ -63,7 +63,7 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         notes.append(f"{len(shots)} screenshots for {len(moves)} actions; matched from the first")
     aborted = field(final, "is_aborted", bool, path, False)
     stop, detail = _stop(moves, aborted)
-    if ours and data[MARK].get("stop") in set(Stop):
+    if ours and data[MARK].get("stop") in [end.value for end in Stop]:
         stop, detail = Stop(data[MARK]["stop"]), ""
     times = read_json(child(folder, "times.json"), dict) if (folder / "times.json").exists() else {}
     prefix = answers[0].name.removesuffix("_answer.json").removesuffix("_final")

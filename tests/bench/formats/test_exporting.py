@@ -1,0 +1,114 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign import trajectories
+from made import run_with
+from specimens import eval_run
+
+from rmsweb.bench import reading
+from rmsweb.bench.formats import export_runs, import_runs
+from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.records import Trajectory
+from rmsweb.store import Run
+
+WRITABLE = ["om2w", "webvoyager", "fara"]
+
+
+def made(task_id: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "task_id": task_id,
+        "goal": "g",
+        "moves": [],
+        "faults": set(),
+        "end": "answer",
+        "last": ("42", "t"),
+        **fields,
+    }
+
+
+@pytest.mark.parametrize("format", WRITABLE)
+def test_an_exam_is_exported_and_read_back(tmp_path: Path, format: str) -> None:
+    run = eval_run(tmp_path / "eval", {"sft": 0.5}, count=4)
+    summary = export_runs(format, run, tmp_path / "out")
+    assert summary["trajectories"] == 4 and summary["roots"] == {".": 4}
+    import_runs(format, tmp_path / "out", tmp_path / "back", model="sft")
+    old = {t.task.goal: t for t in Run.read_only(run).read("trajectory", Trajectory)}
+    new = {t.task.goal: t for t in trajectories(tmp_path / "back")}
+    assert set(new) == set(old)
+    for goal, back in new.items():
+        lines = [a.line for a in reading.acts(old[goal]) if not a.final]
+        kept = [" ".join(line.partition(" on ")[0].split()) for line in lines]
+        assert [" ".join(a.line.partition(" on ")[0].split()) for a in reading.acts(back) if not a.final] == kept
+        assert [a.before for a in reading.acts(back)][: len(lines)] == [a.before for a in reading.acts(old[goal])][
+            : len(lines)
+        ]
+        # A step limit with an answer beside it: only a reply that answers is an answer to WebVoyager's script.
+        assert back.answer == old[goal].answer or format == "webvoyager"
+
+
+@pytest.mark.parametrize("format", WRITABLE)
+def test_no_task_id_leaves_the_folder(tmp_path: Path, format: str) -> None:
+    ids = ["../../up", "/abs", "a/b/c", "..", "x" * 300, "nul\0l", "a b", ".hidden", "é" * 200]
+    run, _ = run_with(tmp_path / "run", [made(i) for i in ids])
+    before = {p for p in tmp_path.rglob("*") if "out" not in p.parts}
+    export_runs(format, run, tmp_path / "deep" / "er" / "out")
+    written = [
+        p
+        for p in tmp_path.rglob("*")
+        if p.is_dir() and list(p.glob("*.json")) and p.name != "out" and "run" not in p.parts
+    ]
+    root = tmp_path / "deep" / "er" / "out"
+    assert len(written) == len(ids) and all(p.is_relative_to(root) for p in written)
+    assert {p for p in tmp_path.rglob("*") if "out" not in p.parts} - before == {
+        tmp_path / "deep",
+        tmp_path / "deep" / "er",
+    }
+    import_runs(format, root, tmp_path / "back")
+    if format != "webvoyager":  # its folder name is the id
+        assert {t.task.id for t in trajectories(tmp_path / "back")} == set(ids)
+
+
+def test_policies_and_attempts_get_roots_of_their_own(tmp_path: Path) -> None:
+    run = eval_run(tmp_path / "eval", {"base": 0.1, "sft": 0.6}, count=3)
+    summary = export_runs("om2w", run, tmp_path / "out")
+    assert summary["roots"] == {"base/run1": 3, "sft/run1": 3}
+    only = export_runs("om2w", run, tmp_path / "only", policy="sft")
+    assert only["roots"] == {".": 3} and only["trajectories"] == 3
+    with pytest.raises(DataError, match="no trajectory of 'other'"):
+        export_runs("om2w", run, tmp_path / "none", policy="other")
+
+
+def test_the_same_command_goes_on_and_foreign_folders_are_left_alone(tmp_path: Path) -> None:
+    run, _ = run_with(tmp_path / "run", [made("a"), made("b")])
+    first = export_runs("om2w", run, tmp_path / "out")
+    (tmp_path / "out" / "b" / "result.json").unlink()
+    (tmp_path / "out" / "b" / "trajectory" / "0_screenshot.png").unlink()
+    (tmp_path / "out" / "b" / "trajectory").rmdir()
+    (tmp_path / "out" / "b").rmdir()
+    assert export_runs("om2w", run, tmp_path / "out") == first
+    assert (tmp_path / "out" / "b" / "result.json").exists()
+    assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
+    with pytest.raises(RunError, match="holds another export"):
+        export_runs("fara", run, tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(RunError, match="not made by an export"):
+        export_runs("om2w", run, tmp_path / "mine")
+
+
+def test_a_picture_that_is_not_stored_is_named(tmp_path: Path) -> None:
+    run, (found,) = run_with(tmp_path / "run", [made("a")])
+    Run.read_only(run).images.path(found.steps[0].before.image).unlink()
+    summary = export_runs("om2w", run, tmp_path / "out")
+    assert summary["changed"] == {"m/a#0": ["0_screenshot.png is not in the image store"]}
+
+
+def test_formats_that_are_only_read_and_runs_without_trajectories(tmp_path: Path) -> None:
+    run, _ = run_with(tmp_path / "run", [])
+    with pytest.raises(ConfigError, match="'molmoweb' cannot be written; choose om2w, webvoyager, fara, chat"):
+        export_runs("molmoweb", run, tmp_path / "out")
+    with pytest.raises(DataError, match="no trajectory to export"):
+        export_runs("om2w", run, tmp_path / "out")
+    with pytest.raises(RunError, match="is no run directory"):
+        export_runs("om2w", tmp_path, tmp_path / "out")

@@ -1,0 +1,133 @@
+from pathlib import Path
+
+import pytest
+from foreign import facts, om2w, put, run_of, trajectories
+from specimens import picture
+
+from rmsweb.bench.formats import FORMATS, import_runs, names
+from rmsweb.bench.formats.registry import find
+from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.records import Task
+from rmsweb.store import Run
+
+
+def task(id: str, goal: str = "buy a mug") -> Task:
+    return Task(id=id, suite="om2w", site="shop", template="t", split="exam", goal=goal, meta={"level": "easy"})
+
+
+def test_names() -> None:
+    assert names() == list(FORMATS) == ["om2w", "webvoyager", "fara", "molmoweb", "browser_use", "agentlab"]
+    assert names(writable=True) == ["om2w", "webvoyager", "fara", "chat"]
+
+
+def test_auto_refuses_a_mixture_and_names_it(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "a")
+    put(tmp_path / "in" / "b" / "summary_info.json", {})
+    with pytest.raises(ConfigError, match="holds om2w and agentlab"):
+        import_runs("auto", tmp_path / "in", tmp_path / "run")
+    assert find("om2w", tmp_path / "in") == ("om2w", [tmp_path / "in" / "a"])
+
+
+def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(DataError, match="no attempt of any known format"):
+        import_runs("auto", tmp_path / "in", tmp_path / "run")
+    with pytest.raises(DataError, match="no attempt of the format fara"):
+        import_runs("fara", tmp_path / "in", tmp_path / "run")
+    with pytest.raises(ConfigError, match="is no folder"):
+        import_runs("fara", tmp_path / "gone", tmp_path / "run")
+    with pytest.raises(ConfigError, match="'har' cannot be read; choose auto, om2w"):
+        import_runs("har", tmp_path / "in", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_odd_attempt_never_ends_the_rest_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        om2w(tmp_path / "in" / name)
+    put(tmp_path / "in" / "b" / "result.json", "{")
+    first = import_runs("om2w", tmp_path / "in", tmp_path / "run", model="m")
+    assert first["trajectories"] == 2 and first["skipped"][0]["path"] == "b"
+    om2w(tmp_path / "in" / "b")
+    second = import_runs("om2w", tmp_path / "in", tmp_path / "run", model="m")
+    assert second["trajectories"] == 3 and second["skipped"] == []
+    assert [t.id for t in trajectories(tmp_path / "run")] == ["m/a#0", "m/c#0", "m/b#0"]
+    assert import_runs("om2w", tmp_path / "in", tmp_path / "run", model="m") == second
+    assert (tmp_path / "run" / "trajectories.jsonl").read_bytes().count(b"\n") == 3
+    assert run_of(tmp_path / "run").manifest["status"] == "finished"
+
+
+def test_a_torn_line_is_read_again(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        om2w(tmp_path / "in" / name)
+    import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    records = tmp_path / "run" / "trajectories.jsonl"
+    records.write_bytes(records.read_bytes()[:-30])
+    import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert [t.task.id for t in trajectories(tmp_path / "run")] == ["a", "b"]
+
+
+def test_several_attempts_of_a_task_are_numbered(tmp_path: Path) -> None:
+    for run in ("run1", "run2"):
+        om2w(tmp_path / "in" / run / "t")
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert (summary["trajectories"], summary["tasks"]) == (2, 1)
+    assert [(t.id, facts(t)["path"]) for t in trajectories(tmp_path / "run")] == [("t#0", "run1/t"), ("t#1", "run2/t")]
+
+
+def test_another_import_into_the_same_run_is_refused(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "a")
+    om2w(tmp_path / "other" / "a")
+    import_runs("om2w", tmp_path / "in", tmp_path / "run", model="m")
+    for folder, model in (("other", "m"), ("in", "n")):
+        with pytest.raises(RunError, match="holds another import"):
+            import_runs("om2w", tmp_path / folder, tmp_path / "run", model=model)
+
+
+def test_the_task_set_is_joined_by_id_and_a_differing_text_is_named(tmp_path: Path) -> None:
+    for name in ("same", "other", "unknown"):
+        om2w(tmp_path / "in" / name)
+    tasks = [task("same", "buy  a\nmug"), task("other", "sell a mug"), task("unused")]
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run", tasks=tasks)
+    assert summary["task_set"] == {"joined": ["same"], "unknown": ["unknown"], "other_goal": ["other"]}
+    found = {t.task.id: t.task for t in trajectories(tmp_path / "run")}
+    assert found["same"] == tasks[0] and found["other"].goal == "buy a mug"
+    assert (found["other"].suite, found["unknown"].suite, found["unknown"].split) == ("imported", "imported", "exam")
+    again = import_runs("om2w", tmp_path / "in", tmp_path / "run", tasks=tasks)
+    assert again["task_set"] == summary["task_set"]
+
+
+def test_the_run_is_one_like_any_other(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "a")
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    run = Run.read_only(tmp_path / "run")
+    assert run.manifest["verb"] == "import" and run.manifest["counts"] == {"trajectories": 1, "skipped": 0}
+    assert summary["pictures"] == len(run.images) == 3 and summary["missing_pictures"] == 0
+    (found,) = trajectories(tmp_path / "run")
+    for sha in (found.steps[0].before.image, found.steps[-1].after.image):
+        assert run.images[sha].startswith(b"\x89PNG")
+
+
+def test_a_folder_that_is_itself_a_link_or_deep_is_found(tmp_path: Path) -> None:
+    om2w(tmp_path / "real" / "a" / "b" / "c" / "t")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert import_runs("auto", tmp_path / "link", tmp_path / "run")["trajectories"] == 1
+    assert import_runs("auto", tmp_path / "real" / "a" / "b" / "c" / "t", tmp_path / "one")["trajectories"] == 1
+
+
+def test_odd_folder_names_do_no_harm(tmp_path: Path) -> None:
+    for name in (" ", "ü é", "a\nb", "#1", "%2e%2e"):
+        om2w(tmp_path / "in" / name, task_id=None)
+    put(tmp_path / "in" / ".hidden" / "result.json", "{")
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert summary["trajectories"] == 4 and "no task id" in summary["skipped"][0]["reason"]
+
+
+def test_a_file_name_that_is_no_utf8_is_skipped_or_read(tmp_path: Path) -> None:
+    import os
+
+    om2w(tmp_path / "in" / "a")
+    strange = os.fsencode(tmp_path / "in" / "a" / "trajectory") + b"/3_\xff.png"
+    with open(strange, "wb") as file:
+        file.write(picture("x"))
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert summary["trajectories"] == 1 and summary["pictures"] == 4
