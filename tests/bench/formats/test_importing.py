@@ -1,7 +1,8 @@
+import os
 from pathlib import Path
 
 import pytest
-from foreign import facts, om2w, put, run_of, trajectories
+from foreign import facts, jpeg, om2w, put, run_of, trajectories
 from specimens import picture
 
 from rmsweb.bench.formats import FORMATS, import_runs, names
@@ -122,12 +123,15 @@ def test_odd_folder_names_do_no_harm(tmp_path: Path) -> None:
     assert summary["trajectories"] == 4 and "no task id" in summary["skipped"][0]["reason"]
 
 
-def test_a_file_name_that_is_no_utf8_is_skipped_or_read(tmp_path: Path) -> None:
-    import os
-
+def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
     om2w(tmp_path / "in" / "a")
+    for name in (b"\xffgood", b"\xffbad"):
+        om2w(Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/" + name)), task_id=None if b"good" in name else 3)
+    put(Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/\xffgood/trajectory/4_\xff.jpg")), jpeg("x"))
     strange = os.fsencode(tmp_path / "in" / "a" / "trajectory") + b"/3_\xff.png"
     with open(strange, "wb") as file:
         file.write(picture("x"))
     summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
-    assert summary["trajectories"] == 1 and summary["pictures"] == 4
+    assert summary["trajectories"] == 2 and summary["pictures"] == 5 and summary["converted_pictures"] == 1
+    assert [t.task.id for t in trajectories(tmp_path / "run")] == ["a", "?good"]
+    assert [one["path"] for one in summary["skipped"]] == ["?bad"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rmsweb.bench.formats.attempts import join, trajectory_of
+from rmsweb.bench.formats.files import clean
 from rmsweb.bench.formats.pictures import Pictures
 from rmsweb.bench.formats.registry import find, reader
 from rmsweb.bench.reading import stored_screenshots
@@ -65,17 +66,19 @@ class _Import:
 
     def take(self, unit: Path) -> None:
         """Read one attempt unless it is there; an attempt that cannot be read is skipped with its reason."""
-        where = unit.relative_to(self.folder).as_posix()
+        where = clean(unit.relative_to(self.folder).as_posix())
         pictures = Pictures(self.run.images)
         try:
             attempt = reader(self.format).read(unit, pictures)
+            attempt.task_id, attempt.site = clean(attempt.task_id), clean(attempt.site)
+            attempt.notes = [clean(note) for note in attempt.notes]
             if not attempt.task_id.strip():
                 raise DataError("has no task id", unit)
             task, joined = join(attempt, self.tasks)
             if not task.goal.strip():
                 raise DataError("holds no task text; give the task file it belongs to (its ids must match)", unit)
         except DataError as error:
-            self.skipped.append({"path": where, "reason": str(error)})
+            self.skipped.append({"path": where, "reason": clean(str(error))})
             return
         if joined:
             self.joins[joined].append(task.id)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rmsweb.bench.formats.files import inside
+from rmsweb.bench.formats.files import clean, inside
 from rmsweb.errors import DataError
 from rmsweb.store import PNG_MAGIC, Images
 
@@ -66,12 +66,12 @@ class Pictures:
         kind, size = _probe(data)
         if kind != "PNG":
             data = _as_png(data)
-            self.converted.append(f"{name}: {kind}")
+            self.converted.append(f"{clean(name)}: {kind}")
         self.size = self.size or size
         return self.images.put(data)
 
     def _missing(self, name: str, why: str) -> str:
-        self.notes.append(f"screenshot {name} {why}")
+        self.notes.append(f"screenshot {clean(name)} {why}")
         return ""
 
 

@@ -32,7 +32,7 @@ SYSTEM = (
 OBSERVATION = "Observation: screenshot {number}, in the file beside."
 
 _LOOSE_TASK = re.compile(rf"{TASK_FROM}(.+?){TASK_TO}\s*(\S*)", re.DOTALL)
-_SITE = re.compile(rf"{TASK_TO}\s+(\S+)")
+_SITE = re.compile(rf"{TASK_TO}\s+(https?://\S+|www\.\S+)")
 _SHOT = re.compile(r"screenshot(\d+)\.png")
 _CUE = re.compile(r"ANSWER(?=[; ])")
 
