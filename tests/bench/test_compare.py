@@ -107,6 +107,8 @@ def test_the_same_model_in_two_like_runs_is_told_apart_by_run(tmp_path: Path) ->
     found = groups({"first": exam(tmp_path / "a"), "second": exam(tmp_path / "b", won=lambda i: True)})
     assert found[0].numbers()["models"] == ["sft (first)", "sft (second)"]
     assert [s["n"] for s in found[0].numbers()["scores"].values()] == [8, 8]
+    page = render(stages_in({"first": tmp_path / "a", "second": tmp_path / "b"}))
+    assert "From sft (first) to sft (second), per episode: tokens 360 to 360 (1.00 times), steps 3 to 3" in page
 
 
 def test_what_was_asked_for_counts_even_where_it_never_ran(tmp_path: Path) -> None:
@@ -116,9 +118,7 @@ def test_what_was_asked_for_counts_even_where_it_never_ran(tmp_path: Path) -> No
     numbers = groups({"a": path})[0].numbers()
     score = numbers["scores"]["sft"]
     assert (numbers["n"], score["n"], score["outcomes"]["missing"]) == (8, 16, 13)
-    assert score["excluded"] == {"x": "date passed"} and "1 tasks left out (date passed: 1)" in " ".join(
-        numbers["what"]
-    )
+    assert score["excluded"] == {"x": "date passed"} and "1 task left out (date passed: 1)" in " ".join(numbers["what"])
     assert read_asked(Run.read_only(path))["heldout"].runs == 2
     for wrong in ("[1, 2]", "{", '{"heldout": {"tasks": 3}}', "null", '{"heldout": null}'):
         (path / "exam.json").write_text(wrong)

@@ -1,6 +1,7 @@
 """What an exam's attempts cost, beside what they solve: charts with their Pareto front, the step budget, a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from rmsweb.bench import plots
@@ -26,7 +27,7 @@ def add(section: Section, numbers: Mapping[str, Any], group: Group) -> None:
         for kind in dict.fromkeys([*known[:1], *known[-1:]]):
             _against(section, numbers, rated, kind, words[kind])
     _budget(section, numbers, rated)
-    _table(section, numbers, dates)
+    _table(section, numbers, dates, changes(group, numbers))
 
 
 def prices_dates(group: Group) -> str:
@@ -61,7 +62,28 @@ def _budget(section: Section, numbers: Mapping[str, Any], models: list[str]) -> 
     section.charts.append(Chart("Success within a step budget", svg, caption))
 
 
-def _table(section: Section, numbers: Mapping[str, Any], dates: str) -> None:
+def changes(group: Group, numbers: Mapping[str, Any]) -> list[str]:
+    """A line for every model that several like runs hold: how its tokens and steps changed from run to run."""
+    held: dict[str, list[str]] = {}
+    for paper in group.papers:
+        for model, name in paper.names.items():
+            if model and name in numbers["cost"]:
+                held.setdefault(model, []).append(name)
+    said = []
+    for names in held.values():
+        for before, after in pairwise(names):
+            old, new = numbers["cost"][before], numbers["cost"][after]
+            parts = [
+                f"{word} {old[kind]:.0f} to {new[kind]:.0f} ({new[kind] / old[kind]:.2f} times)"
+                for kind, word in (("tokens_per_task", "tokens"), ("steps_per_task", "steps"))
+                if old[kind] and new[kind]
+            ]
+            if parts:
+                said.append(f"From {before} to {after}, per episode: {', '.join(parts)}.")
+    return said
+
+
+def _table(section: Section, numbers: Mapping[str, Any], dates: str, changed: Sequence[str]) -> None:
     rows = []
     for model in numbers["models"]:
         c = numbers["cost"][model]
@@ -83,7 +105,7 @@ def _table(section: Section, numbers: Mapping[str, Any], dates: str) -> None:
             "model", "steps per episode", "steps per success", "tokens per episode", "tokens per success",
             "money per episode", "money per success", "money by",
         )  # fmt: skip
-        notes = ["What the judge used is not in it. A recorded cost of 0 beside tokens is unknown, not free."]
+        notes = ["What the judge used is not in it. A recorded cost of 0 beside tokens is unknown, not free.", *changed]
         section.tables.append(Table(head, rows, title="Cost of the attempts", words=frozenset({7}), notes=notes))
 
 

@@ -82,7 +82,7 @@ def assert_disjoint(exam: Sequence[Task], training: Iterable[Task], *, allowed: 
             raise ConfigError(
                 f"the exam shares {len(shared)} {what} with the training data ({some}); its numbers would mean "
                 "nothing: choose another split or offset (suite.split, suite.offset), leave the tasks out "
-                "(eval.exclude), or set eval.allow_overlap=true: every score then says how many"
+                "(eval.exclude), or set eval.allow_overlap=true with another -o: every score then says how many"
             )
     return found
 

@@ -14,7 +14,7 @@ from rmsweb.bench.layout import Cell, Chart, Section, Stage, Table
 from rmsweb.bench.metrics import Result, result_of
 from rmsweb.bench.scores import arm_of, models_of
 from rmsweb.bench.setting import WORDS, differing
-from rmsweb.bench.wording import between, named_pair, number, percent, signed, signed_interval, verdict
+from rmsweb.bench.wording import between, counted, named_pair, number, percent, signed, signed_interval, verdict
 from rmsweb.records import Outcome
 from rmsweb.statistics import wilson
 
@@ -43,7 +43,7 @@ def exam_section(group: Group, beside: Sequence[Group]) -> Section | None:
     section = Section(group.exam if number_of == 1 else f"{group.exam}-{number_of}", title)
     if len(beside) > 1:
         section.title = f"{title}, part {number_of} of {len(beside)}"
-        section.notes.append(own_setting(group, beside))
+        section.lead.append(own_setting(group, beside))
     numbers = group.numbers()
     if not numbers["models"]:
         return None
@@ -86,11 +86,11 @@ def _success(section: Section, numbers: Mapping[str, Any]) -> None:
     rated = {m: s for m, s in scores.items() if s["judged"]}
     if rated:
         each = ", ".join(f"{m} {percent(s['success'])}" for m, s in reversed(rated.items()))
-        section.lead.append(f"Of {numbers['n']} tasks solved: {each}.")
+        section.lead.append(f"Of {counted(numbers['n'], 'task')} solved: {each}.")
         rows = [(m, s["success"], tuple(s["interval"]), s["success_judged"]) for m, s in rated.items()]
         several = any(s["runs"] > 1 for s in rated.values())
         how = "a bootstrap over tasks, runs nested" if several else "Wilson intervals"
-        caption = f"{numbers['n']} tasks, the same for every model; bars are 95 % {how}."
+        caption = f"{counted(numbers['n'], 'task')}, the same for every model; bars are 95 % {how}."
         if any(s["judged"] < s["n"] for s in rated.values()):
             caption += " Diamonds: over judged tasks only."
         section.charts.append(Chart("Tasks solved", plots.dots(rows), caption))
@@ -103,7 +103,6 @@ def _success(section: Section, numbers: Mapping[str, Any]) -> None:
     if positive:
         said = ", ".join(f"{m} {won} of {scores[m]['n']}" for m, won in positive.items())
         section.notes.append(f"Solved means raw reward 1. With any raw reward above 0 as success: {said}.")
-    section.notes += [line for m, s in rated.items() if (line := claim_line(m, s))]
 
 
 def _success_table(numbers: Mapping[str, Any]) -> Table:
@@ -138,8 +137,10 @@ def _outcomes(section: Section, numbers: Mapping[str, Any]) -> None:
         [m, *(str(s["outcomes"].get(k, 0)) for k in kinds), *(str(s["marks"].get(k, 0)) for k in marks)]
         for m, s in scores.items()
     ]
-    head = ["model", *(kind.replace("_", " ") for kind in kinds), *(f"({mark.replace('_', ' ')})" for mark in marks)]
+    named = ["no verdict" if kind == "judge_failed" else kind.replace("_", " ") for kind in kinds]
+    head = ["model", *named, *(f"({mark.replace('_', ' ')})" for mark in marks)]
     notes = ["Outcomes add up to the episodes asked for; columns in brackets count across them."] if marks else []
+    notes += [line for m, s in scores.items() if s["judged"] and (line := claim_line(m, s))]
     section.tables.append(Table(head, rows, title="Outcomes", notes=notes))
 
 
@@ -160,12 +161,13 @@ def _other_averages(section: Section, numbers: Mapping[str, Any]) -> None:
     if not scores:
         return
     runs = max(s["runs"] for s in scores.values())
+    upstream = any(s["success_upstream"] is not None for s in scores.values())
     ks = sorted({int(k) for s in scores.values() for k in s["pass_at"]})
     rows = []
     for model, s in scores.items():
         row = [
             model, percent(s["success"]), percent(s["success_judged"]),
-            f"{percent(s['success_finished'])} of {s['finished']}", _upstream(s),
+            f"{percent(s['success_finished'])} of {s['finished']}", *([_upstream(s)] if upstream else []),
         ]  # fmt: skip
         if runs > 1:
             each = ", ".join(percent(rate) for rate in s["by_run"])
@@ -173,16 +175,19 @@ def _other_averages(section: Section, numbers: Mapping[str, Any]) -> None:
             at = {int(k): v for k, v in s["pass_at"].items()}
             row += [f"{percent(at[k][0])} ({between(at[k][1:])})" if k in at else "" for k in ks]
         rows.append(row)
-    head = ["model", "all", "judged", "finished, over the limit 0", "as upstream's script stores"]
+    head = ["model", "all", "judged", "finished, over the limit 0"]
+    head += ["as upstream's script stores"] if upstream else []
     if runs > 1:
         head += ["each run", "tasks that runs disagree on", *(f"pass@{k}" for k in ks)]
-    words = frozenset({4, 5} if runs > 1 else {4})
-    section.tables.append(Table(head, rows, title="The same verdicts under other rules of averaging", words=words))
+    notes = [
+        "Finished: aborted, unjudged and missing episodes left out, a step limit reached counts as 0 (Fara's webeval)."
+    ]
+    section.tables.append(Table(head, rows, title="The same verdicts under other rules of averaging", notes=notes))
 
 
 def _upstream(s: Mapping[str, Any]) -> str:
     if s["success_upstream"] is None:
-        return "as of all"
+        return "no such reading"
     return f"{percent(s['success_upstream'])} of all, {s['labelled_upstream']} of {s['n']} labelled"
 
 

@@ -43,12 +43,11 @@ def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: 
     if len(benches) < 2 and not (benches and benches[0].stage.verb == JUDGE):
         return
     short = short_names(benches)
-    section.tables.append(_scores(group, benches, resamples, seed))
+    section.tables.append(_scores(group, benches, short, resamples, seed))
     pairs = protocols.agreement(benches)
     if pairs:
         section.tables.append(_agreement(pairs, short))
         section.lead += [line for pair in pairs if (line := _said(pair, short))]
-    section.notes.append("Judges: " + "; ".join(f"{short[b.name]} is {b.name}" for b in benches) + ".")
 
 
 def short_names(benches: Sequence[Bench]) -> dict[str, str]:
@@ -57,31 +56,32 @@ def short_names(benches: Sequence[Bench]) -> dict[str, str]:
     return {name: one if list(short.values()).count(one) == 1 else name for name, one in short.items()}
 
 
-def _scores(group: Group, benches: Sequence[Bench], resamples: int, seed: int) -> Table:
-    rows = []
+def _scores(group: Group, benches: Sequence[Bench], short: Mapping[str, str], resamples: int, seed: int) -> Table:
+    rows, partly = [], any(0 < len(b.rows) < max(len(o.rows) for o in benches) for b in benches)
     table = protocols.score_table(
         benches, group.tasks, runs=group.runs, found=group.found, resamples=resamples, seed=seed
     )
     for bench, model, s in table:
-        protocol, judge_model = bench.parts
         given = sum(r.model == model for r in bench.rows)
         why = ", ".join(f"{reason.replace('_', ' ')} {n}" for reason, n in s.unjudged.items())
-        claim = f"{s.marks.get('claimed_not_done', 0)} of {s.marks.get('claimed', 0)}"
         rows.append(
             [
-                f"{protocol} ({bench.run})" if bench.run else protocol, judge_model or "none", model,
-                f"{given} of {s.n}", percent(s.success), between(s.interval),
-                percent(s.success_judged), between(s.interval_judged), str(s.judged),
-                "none" if s.success_upstream is None else percent(s.success_upstream), claim, why or "none",
+                short[bench.name], model, *([f"{given} of {s.n}"] if partly else []),
+                f"{percent(s.success)} ({between(s.interval)})",
+                f"{percent(s.success_judged)} ({between(s.interval_judged)})", str(s.judged),
+                "none" if s.success_upstream is None else percent(s.success_upstream),
+                f"{s.marks.get('claimed_not_done', 0)} of {s.marks.get('claimed', 0)}", why or "none",
             ]
         )  # fmt: skip
     head = (
-        "protocol", "judge model", "model", "given", "of all", "95 %", "of judged", "95 %", "judged",
+        "judge", "model", *(["given"] if partly else []), "of all (95 %)", "of judged (95 %)", "judged",
         "as upstream stores", "claims judged not done", "could not judge",
     )  # fmt: skip
-    words = frozenset({1, 2, 11})
-    notes = ["One row a judge and model; unlike judges are never added up. Of all divides by every episode asked for."]
-    return Table(head, rows, title="Solved, by each judge", words=words, notes=notes)
+    notes = [
+        "One row a judge and model; unlike judges are never added up. Of all divides by every episode asked for.",
+        *(f"{short[b.name]}: {b.name}" for b in benches if short[b.name] != b.name),
+    ]
+    return Table(head, rows, title="Solved, by each judge", words=frozenset({1, len(head) - 1}), notes=notes)
 
 
 def _agreement(pairs: Sequence[Agreement], short: Mapping[str, str]) -> Table:

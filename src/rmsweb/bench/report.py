@@ -14,10 +14,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench import compare, exam_sections, export, judge_sections, training_sections
+from rmsweb.bench import compare, exam_sections, export, judge_sections, protocols, training_sections
 from rmsweb.bench.compare import Examined
+from rmsweb.bench.costs import use_of
 from rmsweb.bench.layout import Section, Stage, Table, stages_in
-from rmsweb.bench.wording import percent
+from rmsweb.bench.wording import number, percent
 from rmsweb.store import write_atomic
 
 if TYPE_CHECKING:
@@ -110,9 +111,12 @@ def headline(exams: Sequence[Section]) -> list[str]:
 def facts(stages: Sequence[Stage], summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What was run, in a few words each; a fact that differs between the runs is given with all its values."""
 
-    def over(*keys: str, of: str = "config") -> str:
+    acted = [s for s in stages if s.verb not in (compare.IMPORT, protocols.JUDGE)]
+    judging = [s for s in stages if s.verb != compare.IMPORT]
+
+    def over(*keys: str, of: str = "config", among: Sequence[Stage] = acted) -> str:
         values: dict[str, None] = {}
-        for stage in stages:
+        for stage in among:
             value: Any = stage.manifest.get(of, {})
             for key in keys:
                 value = value.get(key) if isinstance(value, Mapping) else None
@@ -130,7 +134,7 @@ def facts(stages: Sequence[Stage], summary: Mapping[str, Any]) -> list[tuple[str
         ("observation", over("profile", "observation")),
         ("profile", over("profile", "name")),
         ("suite", over("suite", "name")),
-        ("judge", over("judge", "protocol")),
+        ("judge", over("judge", "protocol", among=judging)),
         ("started", min((str(s.manifest.get("started", "")) for s in stages), default="")),
         ("wall time", f"{wall / 60:.1f} min in all" if isinstance(wall, int | float) else ""),
         ("versions", ", ".join(f"{k} {v}" for k, v in versions.items())),
@@ -149,8 +153,23 @@ def _runs_table(stages: Sequence[Stage]) -> Table:
     for s in stages:
         m = s.manifest
         counts = ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in m.get("counts", {}).items())
-        rows.append([s.name, s.verb, str(m.get("status", "")), f"{m.get('wall_s', 0):.0f} s", counts])
-    return Table(("run", "verb", "status", "wall", "counts"), rows, words=frozenset({1, 2, 4}))
+        wall = f"{m.get('wall_s', 0):.0f} s"
+        rows.append([s.name, s.verb, str(m.get("status", "")), wall, *_used(s), counts])
+    head = ("run", "verb", "status", "wall", "tokens", "tokens per task", "pictures shown", "counts")
+    notes = ["Tokens and pictures are the acting models'; what judges used is in the table of judging."]
+    return Table(head, rows, words=frozenset({1, 2, 7}), notes=notes)
+
+
+def _used(stage: Stage) -> tuple[str, str, str]:
+    """Tokens in all and per task, and pictures that the prompts of a run held (`profile.images` of the latest)."""
+    episodes = [t for t, _ in stage.judged]
+    tokens = sum(sum(use_of(t)[:2]) for t in episodes)
+    tasks = len({t.task.id for t in episodes})
+    profile = stage.manifest["config"].get("profile", {})
+    pictures = stage.verb != compare.IMPORT and profile.get("observation") != "elements"
+    most = (1 if profile.get("layout") == "compact" else int(profile.get("images", 0)) + 1) if pictures else 0
+    shown = sum(min(k + 1, most) for t in episodes for k in range(len(t.steps))) if tokens else 0
+    return str(tokens or ""), number(tokens / tasks, 0) if tokens else "", str(shown or "")
 
 
 def _changed(stage: Stage) -> Any:

@@ -13,7 +13,7 @@ from rmsweb.bench.controls import KINDS
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.modes import Judged, failure_modes
 from rmsweb.errors import DataError
-from rmsweb.records import Score, Task, Trajectory, Verdict
+from rmsweb.records import Task, Trajectory, Verdict
 from rmsweb.statistics import mean_interval
 from rmsweb.store import Run
 from rmsweb.tasksets.taskset import ids_hash
@@ -104,7 +104,7 @@ def exam_numbers(
         "dataset": ids_hash(tasks),
         "models": models,
         "scores": {m: s.model_dump(mode="json") for m, s in scores.items()},
-        "what": what_lines(scores),
+        "what": setting.what_lines(scores),
         "paired": {
             f"{b}_vs_{a}": pair_numbers(results, b, a, resamples=resamples, seed=seed)
             for i, a in enumerate(models)
@@ -151,18 +151,6 @@ def spread(
         interval = mean_interval(means, resamples=resamples, seed=seed) if any(means) else None
         found[kind] = list(interval) if interval else None
     return found
-
-
-def what_lines(scores: Mapping[str, Score]) -> list[str]:
-    """The two lines that say what the numbers of an exam are, once for all models where they are alike."""
-    said: dict[tuple[str, str], list[str]] = {}
-    for model, score in scores.items():
-        said.setdefault(setting.what_it_is(score), []).append(model)
-    lines = []
-    for both, models in said.items():
-        prefix = "" if len(said) == 1 else f"{', '.join(models)}: "
-        lines += [prefix + both[0], prefix + both[1]]
-    return lines
 
 
 def _judge(rows: Sequence[Result]) -> str:

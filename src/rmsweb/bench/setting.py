@@ -1,7 +1,7 @@
 """What a number of an exam depends on besides the model: task set, texts, step limit, judge, viewport, runs, sampling.
 
 Owns `Asked` (exam.json: what a run was asked for, written before its first episode), the comparison key (`Setting`),
-and the two lines that stand under every exam table. Promises that what was never recorded is said to be so and not
+and the lines that stand under every exam table. Promises that what was never recorded is said to be so and not
 guessed. Sets of tasks are named as in `tasksets`.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, ValidationError
 
 from rmsweb.bench.metrics import Result
+from rmsweb.bench.wording import counted
 from rmsweb.errors import DataError
 from rmsweb.records import Record, Score, Task
 from rmsweb.store import Run
@@ -79,7 +80,7 @@ def setting_of(tasks: Sequence[Task], rows: Sequence[Result], *, capped: bool = 
     judges = sorted({r.judge for r in rows if r.judge and r.success is not None})
     views = sorted({r.viewport for r in rows})
     return Setting(
-        task_set=f"{len(tasks)} tasks, ids {ids_hash(tasks)}",
+        task_set=f"{counted(len(tasks), 'task')}, ids {ids_hash(tasks)}",
         texts=text_hash(tasks),
         step_cap=said_cap(caps) if caps is None or caps[0] == caps[1] else f"{said_cap(caps)} (by task {each[:8]})",
         judge=" and ".join(judges) or "no verdict",
@@ -167,26 +168,46 @@ def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def what_it_is(score: Score) -> tuple[str, str]:
-    """Two lines: which tasks were done how, and how a rate comes from them."""
+def what_it_is(score: Score) -> tuple[str, str, str]:
+    """Which tasks were done how; how a rate comes from them; what they share with training tasks."""
     s = score
     of = f" of the {s.tasks_of} in the file" if s.tasks_of and s.tasks_of != s.tasks else ""
     own = s.suite in ("sites", "miniwob")
     version = f" {s.version}" if s.version else "" if own else " (version not recorded)"
     file = f", file {s.task_file}" if s.task_file else ""
-    runs = f"{s.runs} run{'s' if s.runs > 1 else ''} of each"
+    runs = f"{counted(s.runs, 'run')} of each"
     first = (
-        f"What it is: {s.tasks or s.n} tasks{of} of {s.suite}{version} (ids {s.dataset}, ids with texts "
+        f"What it is: {counted(s.tasks or s.n, 'task')}{of} of {s.suite}{version} (ids {s.dataset}, ids with texts "
         f"{s.texts or 'not recorded'}{file}), step limit {said_cap(s.step_cap)}, {runs}, "
         f"viewport {s.viewport[0]}\u00d7{s.viewport[1]}, observation {s.observation or 'not recorded'}, {_sampling(s)}."
     )
     by = f"{s.protocol} with {s.judge_model}" if s.judge_model else s.protocol or "nobody"
-    out = f"{len(s.excluded)} tasks left out ({_reasons(s.excluded)})" if s.excluded else "No task left out"
+    out = f"{counted(len(s.excluded), 'task')} left out ({_reasons(s.excluded)})" if s.excluded else "No task left out"
     second = (
-        f"Judged by {by}. Of all divides by the {s.n} episodes asked for (aborted, unjudged, missing: not solved), of "
-        f"judged by those with a verdict. {out}. {_overlap(s.contamination)}"
+        f"Judged by {by}. Of all divides by the {counted(s.n, 'episode')} asked for (aborted, unjudged, missing: not "
+        f"solved), of judged by those with a verdict. {out}."
     )
-    return first, second
+    return first, second, _overlap(s.contamination)
+
+
+def what_lines(scores: Mapping[str, Score]) -> list[str]:
+    """Two lines that say what the numbers of an exam are; more where the models are not alike in it."""
+    parts = {model: what_it_is(score) for model, score in scores.items()}
+    firsts, seconds, overlaps = ([parts[m][k] for m in parts] for k in range(3))
+    models = list(parts)
+    if not models:
+        return []
+    if len(set(seconds)) == len(set(overlaps)) == 1:
+        return [*_by_models(models, firsts), f"{seconds[0]} {overlaps[0]}"]
+    return [*_by_models(models, firsts), *_by_models(models, seconds), *_by_models(models, overlaps)]
+
+
+def _by_models(models: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Each line once, with the models that it is about in front where there are several lines."""
+    found: dict[str, list[str]] = {}
+    for model, line in zip(models, lines, strict=True):
+        found.setdefault(line, []).append(model)
+    return list(found) if len(found) == 1 else [f"{', '.join(about)}: {line}" for line, about in found.items()]
 
 
 def _sampling(s: Score) -> str:
@@ -211,7 +232,7 @@ def _overlap(found: Mapping[str, int] | None) -> str:
     if not found.get("training"):
         return "Overlap with training tasks: none were given to compare with."
     parts = [f"{found.get(key, 0)} {word}" for key, word in OVERLAPS.items()]
-    return f"Overlap with {found['training']} training tasks: {', '.join(parts)}."
+    return f"Overlap with {counted(found['training'], 'training task')}: {', '.join(parts)}."
 
 
 OVERLAPS = {

@@ -17,6 +17,11 @@ def number(value: float | None, digits: int = 1) -> str:
     return NONE if value is None else f"{value:.{digits}f}".replace("-", MINUS)
 
 
+def counted(n: int, what: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def percent(rate: float | None, digits: int = 1) -> str:
     """0.955 -> `95.5 %`."""
     return NONE if rate is None else f"{100 * rate:.{digits}f} %"
