@@ -122,24 +122,41 @@ def import_(
     format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara, molmoweb ...")] = "auto",
     tasks: Annotated[Path | None, typer.Option("--tasks", help="Task set that the trajectories belong to.")] = None,
     model: Annotated[str, typer.Option("--model", help="Name of the policy in tables.")] = "",
+    verdicts: Annotated[str, typer.Option("--verdicts", help="Which of several stored score files counts.")] = "",
 ) -> None:
     """Trajectories of other tools -> a run directory that can be judged, reported, viewed and trained on."""
     from rmsweb import exams
     from rmsweb.config import load
 
-    print(json.dumps(exams.import_runs(folder, format, out, tasks, model, load(None)), indent=2))
+    print(json.dumps(exams.import_runs(folder, format, out, tasks, model, verdicts, load(None)), indent=2))
 
 
 @app.command("export")
 def export(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")],
-    format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara, chat, sharegpt.")],
+    format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara; chat (of a samples run).")],
     source: From = None,
+    policy: Annotated[str, typer.Option("--policy", help="Only this policy's trajectories.")] = "",
+    style: Annotated[str, typer.Option("--style", help="Of chat rows: openai or sharegpt.")] = "openai",
 ) -> None:
     """A run's trajectories, or SFT samples, in other tools' formats (--from RUN)."""
     from rmsweb import exams, stages
 
-    print(json.dumps(exams.export_runs(stages.inputs(source or []), format, out), indent=2))
+    print(json.dumps(exams.export_runs(stages.inputs(source or []), format, out, policy, style), indent=2))
+
+
+@app.command()
+def validate(
+    path: Annotated[Path, typer.Argument(help="A file of chat rows, as `export --format chat` writes.")],
+) -> None:
+    """Read every chat row again: pictures, placeholders, roles. Exit status 1 when something is wrong."""
+    from rmsweb.bench.formats import chat
+
+    found = chat.validate(path)
+    for row, field, message in found["problems"]:
+        print(f"row {row}: {field}: {message}")
+    print(f"{found['rows']} rows, {found['pictures']} pictures, {len(found['problems'])} problems")
+    raise typer.Exit(1 if found["problems"] else 0)
 
 
 @tasks_app.command("list")

@@ -91,20 +91,22 @@ def judge_eval(
     return found
 
 
-def import_runs(folder: Path, format: str, out: Path, tasks: Path | None, model: str, config: Config) -> dict[str, Any]:
-    """Trajectories in another format -> a run directory."""
+def import_runs(
+    folder: Path, format: str, out: Path, tasks: Path | None, model: str, verdicts: str, config: Config
+) -> dict[str, Any]:
+    """Trajectories in another format -> a run directory. `verdicts`: which of several stored score files counts."""
     from rmsweb.bench import formats
 
-    return formats.import_runs(format, folder, out, tasks=tasks_of(tasks, config), model=model)
+    return formats.import_runs(format, folder, out, tasks=tasks_of(tasks, config), model=model, verdicts=verdicts)
 
 
-def export_runs(given: Inputs, format: str, out: Path) -> dict[str, Any]:
+def export_runs(given: Inputs, format: str, out: Path, policy: str = "", style: str = "openai") -> dict[str, Any]:
     """Trajectories or samples of one run in another format. Raises ConfigError unless one run is given."""
     from rmsweb.bench import formats
 
     if len(given) != 1:
         raise ConfigError(f"`rmsweb export` takes one --from RUN, it was given {len(given)}")
-    return formats.export_runs(format, next(iter(given.values())), out)
+    return formats.export_runs(format, next(iter(given.values())), out, policy=policy, style=style)
 
 
 def tasks_of(path: Path | None, config: Config) -> Sequence[Task]:

@@ -112,13 +112,17 @@ def shown(trajectory: Trajectory, most: int) -> list[tuple[int, str]]:
     At most `most`: the first, the last, and evenly spaced ones between.
     """
     steps = trajectory.steps
-    if not steps or most < 1:
+    if not steps:
         return []
-    every = [(0, steps[0].before.image), *((step.index + 1, step.after.image) for step in steps)]
+    return spread([(0, steps[0].before.image), *((step.index + 1, step.after.image) for step in steps)], most)
+
+
+def spread(every: Sequence[tuple[int, str]], most: int) -> list[tuple[int, str]]:
+    """At most `most` of these: the first, the last, and evenly spaced ones between."""
     if len(every) <= most:
-        return every
-    if most == 1:
-        return [every[-1]]
+        return list(every)
+    if most < 2:
+        return [every[-1]][:most]
     return [every[round(i * (len(every) - 1) / (most - 1))] for i in range(most)]
 
 
@@ -166,7 +170,9 @@ def _log(steps: Sequence[Step]) -> list[str]:
 def _line(step: Step) -> str:
     decision, effect = step.decision, step.effect
     if decision.action is None:
-        return f"{step.index + 1}. a reply that is no action"
+        # An imported act that has no name among ours stands as it was written.
+        foreign = decision.fault is None and decision.intent
+        return f"{step.index + 1}. {one_line(decision.intent, 300) if foreign else 'a reply that is no action'}"
     fields = decision.action.model_dump(mode="json", exclude_defaults=True)
     did = " ".join(
         [

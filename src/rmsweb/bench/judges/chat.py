@@ -4,9 +4,10 @@ import hashlib
 
 from rmsweb.bench.judges.asking import Asker, NoReply
 from rmsweb.bench.judges.verdicts import evidence_missing, infra
+from rmsweb.bench.reading import stored_screenshots
 from rmsweb.chat import Reply
 from rmsweb.config import JudgeConfig
-from rmsweb.judge import REFUSAL, Unjudged, could_not_tell, judge_messages, read_verdict, shown
+from rmsweb.judge import REFUSAL, Unjudged, could_not_tell, judge_messages, read_verdict, shown, spread
 from rmsweb.policy import one_line, prompt_text
 from rmsweb.records import Trajectory, Verdict
 
@@ -27,7 +28,9 @@ class ChatJudge:
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         if (broken := infra(self.name, trajectory)) is not None:
             return broken
-        pictures = shown(trajectory, self.most)
+        # An imported attempt has the screenshots that its format keeps, not one before and after each act.
+        stored = stored_screenshots(trajectory)
+        pictures = spread(stored, self.most) if stored else shown(trajectory, self.most)
         missing = [number for number, image in pictures if image not in self.asker.pictures]
         if missing or not pictures:
             return evidence_missing(self.name, missing)
