@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -191,6 +192,13 @@ def test_the_same_judge_twice_is_told_apart_by_run(tmp_path: Path) -> None:
     assert "agenttrek m (one) and agenttrek m (two) give different verdicts on 3 of 8 episodes" in page
 
 
+def test_controls_are_no_part_of_the_judges_agreement(tmp_path: Path) -> None:
+    source = eval_run(tmp_path / "a", {"sft": 0.5, "rl": 0.6}, 8, controls="rl")
+    page = render(stages_in({"a": source, "j": judged(tmp_path / "j", source, "agenttrek:m", lambda i: True)}))
+    both = [int(n) for n in re.findall(r"give different verdicts on \d+ of (\d+) episodes", page)]
+    assert both and max(both) <= 16
+
+
 def test_imported_verdicts_of_several_judges_and_unnamed_models(tmp_path: Path) -> None:
     path = exam(tmp_path / "i", model="", verb="import", judge="imported:scores/gpt_eval.json")
     stored = Run.open(path, "import", Config())
@@ -214,6 +222,7 @@ def test_scores_as_csv_and_markdown(tmp_path: Path) -> None:
     assert [(r["protocol"], r["verdict"]) for r in rows] == [
         ("rules", "1"), ("rules", "0"), ("agenttrek", ""), ("agenttrek", ""),
     ]  # fmt: skip
+    assert [r["judge_run"] for r in rows] == ["own", "own", "j", "j"]
     assert rows[2]["judge_model"] == "m" and rows[2]["unjudged"] == "refused" and rows[0]["steps"] == "3"
     said = (tmp_path / "out/scores.md").read_text()
     assert "=1+1\\|x" in said and "What it is: 2 tasks of sites" in said and "solved (3)" in said

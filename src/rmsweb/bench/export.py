@@ -12,16 +12,16 @@ from typing import Any
 from rmsweb.bench import compare, judge_sections
 from rmsweb.bench.compare import Examined, Group
 from rmsweb.bench.metrics import Result, labels_of
-from rmsweb.bench.protocols import Bench
+from rmsweb.bench.protocols import JUDGE, Bench
 from rmsweb.bench.scores import is_control
 from rmsweb.bench.wording import between, number, percent
 
 COLUMNS = (
     "exam", "part", "model", "task", "run", "site", "template", "level", "segment", "protocol", "judge_model", "judge",
-    "verdict", "outcome", "unjudged", "as_upstream", "stop", "steps", "prompt_tokens", "completion_tokens", "cost",
+    "judge_run", "verdict", "outcome", "unjudged", "as_upstream", "stop", "steps", "prompt_tokens", "completion_tokens", "cost",
     "wall_s", "trajectory",
 )  # fmt: skip
-"""`verdict`: 1, 0, or empty where there is none. `part`: groups of unlike runs of one exam are numbered from 1."""
+"""`verdict`: 1, 0, or empty where there is none. `judge_run`: the run of `judge`, or `own`. `part`: groups of unlike runs of one exam are numbered from 1."""
 
 
 def files(examined: Examined) -> dict[str, str]:
@@ -42,17 +42,19 @@ def _csv(parts: Sequence[tuple[Group, int, list[Bench]]]) -> str:
     for group, part, benches in parts:
         own = [bench for bench in benches if bench.stage.verb in compare.EXAMS]
         if not own:  # nobody judged these episodes yet, or only judge runs did
-            writer.writerows(_line(group, part, "", ("", ""), row) for row in group.rows)
+            writer.writerows(_line(group, part, None, row) for row in group.rows)
         for bench in benches:
-            writer.writerows(_line(group, part, bench.name, bench.parts, row) for row in bench.rows)
+            writer.writerows(_line(group, part, bench, row) for row in bench.rows)
     return out.getvalue()
 
 
-def _line(group: Group, part: int, judge: str, parts: tuple[str, str], row: Result) -> list[Any]:
+def _line(group: Group, part: int, bench: Bench | None, row: Result) -> list[Any]:
     labels = labels_of(row.task)
+    by = bench.stage.name if bench and bench.stage.verb == JUDGE else "own"
+    judge = (*bench.parts, bench.judge, by) if bench else ("", "", "", "")
     texts = [
         group.exam, part, row.model, row.task.id, row.run, *(labels.get(k, "") for k in ("site", "template", "level")),
-        labels.get("segment", ""), *parts, judge,
+        labels.get("segment", ""), *judge,
     ]  # fmt: skip
     said = "" if row.success is None else int(row.success)
     upstream = "" if row.upstream is None else row.upstream

@@ -15,7 +15,7 @@ from rmsweb.bench import costs, metrics, rates, setting
 from rmsweb.bench.judges.asking import Call
 from rmsweb.bench.layout import Stage
 from rmsweb.bench.metrics import Result
-from rmsweb.bench.scores import arm_of, models_of
+from rmsweb.bench.scores import arm_of, is_control, models_of
 from rmsweb.errors import DataError, RunError
 from rmsweb.records import Score, Task, Trajectory, Verdict
 from rmsweb.statistics import kappa
@@ -36,12 +36,17 @@ class Bench:
     stage: Stage
     rows: list[Result]
     run: str = ""
-    """The run's name, where it stands behind the judge's."""
+    """Where two judges have one name: the run's name, or `own` for the verdicts that the attempts came with."""
+
+    @property
+    def judge(self) -> str:
+        """The judge's name without the run's."""
+        return self.name.removesuffix(f" ({self.run})")
 
     @property
     def parts(self) -> tuple[str, str]:
         """Protocol and model."""
-        return setting.judge_parts(self.name.removesuffix(f" ({self.run})"))
+        return setting.judge_parts(self.judge)
 
 
 class Agreement(NamedTuple):
@@ -127,9 +132,10 @@ def rows_by(
 def told_apart(benches: Sequence[Bench]) -> list[Bench]:
     """The same judge several times (a second try of the same protocol) gets its run's name behind its own."""
     names = [bench.name for bench in benches]
+    runs = [b.stage.name if b.stage.verb == JUDGE else "own" for b in benches]
     return [
-        Bench(f"{b.name} ({b.stage.name})", b.stage, b.rows, b.stage.name) if names.count(b.name) > 1 else b
-        for b in benches
+        Bench(f"{b.name} ({run})", b.stage, b.rows, run) if names.count(b.name) > 1 else b
+        for b, run in zip(benches, runs, strict=True)
     ]
 
 
@@ -149,7 +155,7 @@ def score_table(
     """(judge, model, score) for every judge and every model that it judged (`drawn`: resamples, seed)."""
     table = []
     for bench in benches:
-        facts = setting.facts_of(tasks, None, {}, bench.name.removesuffix(f" ({bench.run})"))
+        facts = setting.facts_of(tasks, None, {}, bench.judge)
         for model in models_of(bench.rows):
             rows = [r for r in bench.rows if r.model == model]
             one = rates.score("judged", model, tasks, rows, runs=runs, found=found, facts=facts, **drawn)
@@ -158,12 +164,12 @@ def score_table(
 
 
 def agreement(benches: Sequence[Bench]) -> list[Agreement]:
-    """Every pair of judges, over the trajectories that both were given."""
+    """Every pair of judges, over the trajectories that both were given; control runs are left out."""
     return [_pair(a, b) for a, b in combinations(benches, 2)]
 
 
 def _pair(a: Bench, b: Bench) -> Agreement:
-    said_a, said_b = ({r.trajectory_id: r.success for r in bench.rows} for bench in (a, b))
+    said_a, said_b = ({r.trajectory_id: r.success for r in bench.rows if not is_control(r.model)} for bench in (a, b))
     shared = said_a.keys() & said_b.keys()
     both = [(said_a[t], said_b[t]) for t in shared if said_a[t] is not None and said_b[t] is not None]
     one = sum((said_a[t] is None) != (said_b[t] is None) for t in shared)
