@@ -18,10 +18,11 @@ from rmsweb.bench.wording import between, number, percent
 
 COLUMNS = (
     "exam", "part", "model", "task", "run", "site", "template", "level", "segment", "protocol", "judge_model", "judge",
-    "judge_run", "verdict", "outcome", "unjudged", "as_upstream", "stop", "steps", "prompt_tokens", "completion_tokens", "cost",
-    "wall_s", "trajectory",
+    "judge_run", "verdict", "outcome", "unjudged", "as_upstream", "stop", "steps", "prompt_tokens", "completion_tokens",
+    "cost", "wall_s", "trajectory",
 )  # fmt: skip
-"""`verdict`: 1, 0, or empty where there is none. `judge_run`: the run of `judge`, or `own`. `part`: groups of unlike runs of one exam are numbered from 1."""
+"""`verdict`: 1, 0, or empty where there is none. `judge_run`: the run of `judge`, or `own`.
+`part`: groups of unlike runs of one exam are numbered from 1."""
 
 
 def files(examined: Examined) -> dict[str, str]:
