@@ -120,9 +120,10 @@ def samples(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
     from rmsweb.reflect import samples as stage
 
     if not given:
-        _need(given, "collect", "samples")
+        _need(given, "collect", "samples")  # raises and says what is missing
     for path in given.values():
-        _need({"collect": path}, "collect", "samples")
+        if Run.read_only(path).manifest["verb"] != "import":  # judged attempts of others are demonstrations too
+            _need({"collect": path}, "collect", "samples")
     with open_run(out, "samples", config, given) as run:
         if (done := _finished(run)) is not None:
             return done

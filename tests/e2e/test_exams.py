@@ -58,6 +58,20 @@ def test_out_and_back_in(played: Path, tmp_path: Path, format: str) -> None:
         assert pictures <= set(Run.read_only(tmp_path / "in").images)
 
 
+def test_imported_attempts_become_samples(played: Path, tmp_path: Path) -> None:
+    rmsweb("export", "--format", "fara", "-o", tmp_path / "out", "--from", played)
+    for folder in tmp_path.glob("out/traj/*"):  # a score file as Fara's judge leaves it
+        (folder / "scores").mkdir()
+        (folder / "scores" / "gpt_eval.json").write_text(json.dumps({"score": 1, "gpt_response_text": "SUCCESS"}))
+    rmsweb("import", tmp_path / "out", "--format", "fara", "-o", tmp_path / "in", "--verdicts", "scores/gpt_eval.json")
+    made = json.loads(
+        rmsweb("samples", "-c", ROOT / "recipes/demo.toml", "-o", tmp_path / "samples", "--from", tmp_path / "in")
+    )
+    assert made["samples"] > 0
+    rmsweb("export", "--format", "chat", "-o", tmp_path / "chat", "--from", tmp_path / "samples")
+    assert ", 0 problems" in rmsweb("validate", next(tmp_path.glob("chat/*.jsonl")))
+
+
 def test_judged_again_beside_its_own_rules_and_reported(played: Path, tmp_path: Path) -> None:
     with ScriptServer([STATUS_YES]) as server:
         sets = (

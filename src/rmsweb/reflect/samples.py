@@ -206,7 +206,8 @@ def _check_profile(trajectory: Trajectory, config: Config, source: Run) -> None:
     profile = config.profile
     here = (trajectory.coordinates, tuple(trajectory.viewport))
     wanted = (profile.coordinates, tuple(profile.viewport))
-    if here != wanted:
+    # What was imported holds actions in pixels and no model's numbers: only the pictures' size has to be the profile's.
+    if here not in (wanted, ("pixels", wanted[1])):
         raise DataError(
             f"{trajectory.id} was collected with {here[0]} at {here[1]}, the profile says {wanted[0]} at {wanted[1]}",
             source.file("trajectory"),
