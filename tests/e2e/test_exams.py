@@ -102,7 +102,7 @@ def test_judged_again_beside_its_own_rules_and_reported(played: Path, tmp_path: 
         f"rules={tmp_path / 'rules'}",
     )
     text = page.read_text()
-    assert "rmsweb/webjudge-om2w" in text and "rules:sites" in text
+    assert "rmsweb/webjudge-om2w scripted" in text and "rules (rules)" in text and "rules (own)" in text
     own = {v.trajectory_id: v.success for v in Run.read_only(played).read("verdict", Verdict)}
     again = {v.trajectory_id: v.success for v in Run.read_only(tmp_path / "rules").read("verdict", Verdict)}
     assert own == again
