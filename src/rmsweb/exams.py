@@ -24,6 +24,7 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
     """
     from rmsweb.bench import rejudge as stage
     from rmsweb.bench.judges.asking import Call
+    from rmsweb.bench.judges.known import self_test
 
     sources = {name: Run.read_only(path) for name, path in given.items() if name != "replies"}
     if not sources:
@@ -40,6 +41,8 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
             build = parts.Judges(config, run, calls, offline="replies" in given, round=stage.round_of(verdicts, again))
 
             async def work() -> dict[str, Any]:
+                if config.judge.protocol != "rules" and "replies" not in given:
+                    await self_test(config.judge)
                 try:
                     slots = config.judge.model.concurrency
                     return await stage.run(run, trajectories, build, todo, concurrency=slots, show=show)

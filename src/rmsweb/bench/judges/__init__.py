@@ -65,12 +65,19 @@ def build(
         from rmsweb.bench.judges.chat import ChatJudge
 
         return ChatJudge(asker, config)
-    plain = next((p for p in PROTOCOLS if name in (p, OWN + p.replace("/", "-"))), None)
-    if plain is None:
-        raise ConfigError(f"judge.protocol {name!r} is unknown; choose rules, {CHAT}, {', '.join(names())}")
-    module, _, class_name = PROTOCOLS[plain].partition(":")
+    module, _, class_name = PROTOCOLS[plain_name(name)].partition(":")
     protocol = getattr(importlib.import_module(f"rmsweb.bench.judges.{module}"), class_name)
     return protocol(asker, wording(protocol.PACK, protocol.OWN, config), config)  # type: ignore[no-any-return]
+
+
+def plain_name(protocol: str) -> str:
+    """The protocol behind a name, whoever words it (`rmsweb/agenttrek`: `agenttrek`). Raises ConfigError."""
+    if protocol == CHAT:
+        return CHAT
+    plain = next((p for p in PROTOCOLS if protocol in (p, OWN + p.replace("/", "-"))), None)
+    if plain is None:
+        raise ConfigError(f"judge.protocol {protocol!r} is unknown; choose rules, {CHAT}, {', '.join(names())}")
+    return plain
 
 
 def wording(pack: Pack, own: Mapping[str, str], config: JudgeConfig) -> Wording:
