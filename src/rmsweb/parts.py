@@ -128,10 +128,18 @@ def build_reflector(config: Config, images: Mapping[str, bytes]) -> "Reflector":
     return reflector.ChatReflector(model, images, config.collect)
 
 
+ENDPOINT = "endpoint"
+"""`--from NAME=endpoint`: the served model that the recipe's `policy` names, instead of a checkpoint."""
+
+
 def named_model(where: Path, config: Config, temperature: float) -> ModelConfig:
     """The model behind a `--from` value. Raises ConfigError when there is no checkpoint."""
     kept = ("top_p", "concurrency", "batch")
     update = {"temperature": temperature, **{name: getattr(config.policy, name) for name in kept}}
+    if str(where) == ENDPOINT:
+        if config.policy.kind != "endpoint":
+            raise ConfigError(f"--from NAME={ENDPOINT} examines policy, which is of kind {config.policy.kind!r}")
+        return config.policy
     if str(where) in ("tiny", "explorer"):
         return ModelConfig.model_validate({"kind": str(where), **update})
     return ModelConfig.model_validate({"kind": "local", "path": str(checkpoint_of(where)), **update})

@@ -78,6 +78,8 @@ def _records(path: Path) -> Path:
         from rmsweb.reflect import explorer
 
         return Path(explorer.__file__)
+    if str(path) == parts.ENDPOINT:  # which one stands in the config
+        return Path(parts.__file__)
     if str(path) == "tiny" or any((folder / "config.json").exists() for folder in (path / "checkpoint", path)):
         return parts.checkpoint_of(path)
     return path
@@ -234,7 +236,9 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
     data = ("samples", "collect", "mine", "control")
     named = {name: path for name, path in given.items() if name not in data}
     if not named:
-        raise ConfigError("`rmsweb eval` needs models: --from NAME=RUN (a run of sft or rl, a checkpoint, or `tiny`)")
+        raise ConfigError(
+            "`rmsweb eval` needs models: --from NAME=RUN (a run of sft or rl, a checkpoint, `tiny`, `endpoint`)"
+        )
     with open_run(out, "eval", config, given) as run:
         if (done := _finished(run)) is not None:
             return done

@@ -27,7 +27,7 @@ def web_task(ident: str, goal: str, host: str = "shop.example", **more: object) 
 
 
 def ask(config: Config) -> Asked:
-    one = config.suite.model_copy(update={"split": "exam", "count": config.eval.tasks})
+    one = config.suite.model_copy(update={"split": "exam", "count": config.eval.tasks or 200})
     return selected(config, [(FileSuite(), one)])[0]
 
 

@@ -10,6 +10,7 @@ Never trains, never reads a reference answer (checks live with the suites).
 Models run one after the other (several at once would share the cores), tasks of one model side by side.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from rmsweb.policy import Policy
     from rmsweb.web.browser import Browser
     from rmsweb.web.suite import Suite
+
+
+HELD_OUT = 200
+"""Tasks of the first exam on the built-in suites, unless eval.tasks says otherwise."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,7 +63,9 @@ def wanted(config: Config) -> list[SuiteConfig]:
     """
     asked = config.eval
     own = config.suite.model_copy(update={"offset": 0})
-    suites = [own.model_copy(update={"split": "exam" if own.name == "file" else asked.split, "count": asked.tasks})]
+    file = own.name == "file"
+    count = asked.tasks or (sys.maxsize if file else HELD_OUT)
+    suites = [own.model_copy(update={"split": "exam" if file else asked.split, "count": count})]
     if own.name == "sites" and asked.template_tasks:
         apart = {"split": "heldout_template", "count": asked.template_tasks, "templates": ()}
         suites.append(own.model_copy(update=apart))

@@ -13,8 +13,9 @@ from rmsweb.config.world import Section
 class EvalConfig(Section):
     split: Literal["heldout", "dev"] = "heldout"
     """dev: the third seed range, to choose settings on."""
-    tasks: int = Field(default=200, ge=1)
-    """Held-out seeds of the trained templates. [reading] 200 paired tasks resolve about 6 points."""
+    tasks: int | None = Field(default=None, ge=1)
+    """Tasks of the first exam. None: 200 held-out seeds of the trained templates, or all of a task file. [reading] 200
+    paired tasks resolve about 6 points."""
     template_tasks: int = Field(default=0, ge=0)
     """Tasks of held-out templates, reported apart; 0: none."""
     miniwob_tasks: int = Field(default=0, ge=0)
