@@ -225,7 +225,8 @@ class ScriptServer:
             text = odd.body or json.dumps({"error": {"message": f"scripted status {odd.status}"}})
             return Response(text, odd.status, headers, media_type="application/json")
         count = min(int(body.get("n") or 1), self.choices or 10**6)
-        return JSONResponse(self._envelope([] if odd.no_choices else [_choice(odd, i) for i in range(count)], body))
+        found = self._envelope([] if odd.no_choices else [_choice(odd, i) for i in range(count)], body)
+        return Response(json.dumps(found), media_type="application/json")  # escapes: half a letter can be sent too
 
     async def _served(self, model: ChatModel, messages: list[Message], body: dict[str, Any]) -> dict[str, Any]:
         replies = await model.complete(

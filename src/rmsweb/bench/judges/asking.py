@@ -9,6 +9,7 @@ import io
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -152,6 +153,8 @@ class Asker:
             reply = (await self.model.complete(messages, temperature=warmth, max_tokens=max_tokens, seed=seed))[0]
         except EndpointError as error:
             raise NoReply("overflow" if OVERFLOW.search(str(error)) else "infra", str(error)) from None
+        # Half a surrogate pair is valid in JSON and no UTF-8: it could not be stored.
+        reply = replace(reply, text=reply.text.encode("utf-8", "replace").decode())
         pictures = sum(part["type"] == "image" for message in messages for part in message["content"])
         call = Call(
             trajectory_id=trajectory_id, protocol=protocol, key=key, prompt=prompt, text=reply.text,
