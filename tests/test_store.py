@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,8 +44,15 @@ def test_a_cut_at_any_byte_loses_only_the_record_being_written(tmp_path: Path) -
         assert path.read_bytes() == whole
 
 
+def recorded(path: Path, verb: str, *more: Any) -> Path:
+    """A run with one record."""
+    with Run.open(path, verb, Config(), *more) as run:
+        run.append("verdict", verdict(0))
+    return path
+
+
 def test_a_changed_config_is_refused_and_shown(tmp_path: Path) -> None:
-    Run.open(tmp_path / "r", "collect", Config()).close()
+    recorded(tmp_path / "r", "collect")
     with pytest.raises(RunError, match=r"seed: 0 -> 1"):
         Run.open(tmp_path / "r", "collect", Config(seed=1))
     with pytest.raises(RunError, match="holds a run of `collect`"):
@@ -52,19 +60,82 @@ def test_a_changed_config_is_refused_and_shown(tmp_path: Path) -> None:
 
 
 def test_sections_that_a_verb_does_not_read_may_change(tmp_path: Path) -> None:
-    Run.open(tmp_path / "r", "collect", Config(), compare=("suite",)).close()
+    recorded(tmp_path / "r", "collect", None, ("suite",))
     Run.open(tmp_path / "r", "collect", Config(seed=1), compare=("suite",)).close()
     with pytest.raises(RunError, match=r"suite\.count"):
         Run.open(tmp_path / "r", "collect", load(None, ["suite.count=3"]), compare=("suite",))
 
 
-def test_a_changed_input_is_refused(tmp_path: Path) -> None:
+def test_a_changed_input_is_refused_by_its_path(tmp_path: Path) -> None:
+    source, other = tmp_path / "in.jsonl", tmp_path / "other.jsonl"
+    source.write_text("{}\n")
+    other.write_text("{ }\n")
+    recorded(tmp_path / "r", "sft", {"samples": source})
+    for given, said in (
+        ({"samples": other}, rf"inputs\.samples: {source} -> {other}$"),
+        ({}, rf"inputs\.samples: {source} -> not given"),
+        ({"samples": source, "start": other}, rf"inputs\.start: not given -> {other}"),
+    ):
+        with pytest.raises(RunError, match=said):
+            Run.open(tmp_path / "r", "sft", Config(), given)
+    source.write_text("{} \n")
+    with pytest.raises(RunError, match=rf"inputs\.samples: {source} has changed since"):
+        Run.open(tmp_path / "r", "sft", Config(), {"samples": source})
+
+
+def test_a_run_without_a_record_is_started_anew(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("{}\n")
-    Run.open(tmp_path / "r", "sft", Config(), {"samples": source}).close()
-    source.write_text("{} \n")
-    with pytest.raises(RunError, match=r"inputs\.samples"):
-        Run.open(tmp_path / "r", "sft", Config(), {"samples": source})
+    first = Run.open(tmp_path / "r", "collect", Config(seed=1), {"samples": source})
+    first.images.put(PNG)  # of an episode that was never ended
+    first.file("verdict").write_bytes(b'{"success": tr')
+    (first.path / "exam.json").write_text("{}")
+    (first.path / "downloads").mkdir()
+    first.close()
+    with Run.open(tmp_path / "r", "sft", Config(seed=2)) as run:
+        assert run.manifest["verb"] == "sft" and run.manifest["inputs"] == {}
+        assert not run.read("verdict", Verdict)
+        run.append("verdict", verdict(0))
+    assert json.loads((tmp_path / "r/run.json").read_text())["config"]["seed"] == 2
+    with pytest.raises(RunError, match="holds a run of `sft`"):
+        Run.open(tmp_path / "r", "collect", Config(seed=1))
+
+
+@pytest.mark.parametrize("name", ["checkpoint/model.safetensors", "trainer/state.json", "summary.json", "notes.txt"])
+def test_what_is_no_record_line_but_was_made_is_kept_too(tmp_path: Path, name: str) -> None:
+    Run.open(tmp_path / "r", "sft", Config()).close()
+    (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "r" / name).write_text("x")
+    with pytest.raises(RunError, match="seed: 0 -> 1"):
+        Run.open(tmp_path / "r", "sft", Config(seed=1))
+
+
+def test_a_folder_of_runs_is_not_made_a_run(tmp_path: Path) -> None:
+    recorded(tmp_path / "runs/demo/collect", "collect")
+    for folder in ("runs", "runs/demo"):
+        with pytest.raises(RunError, match=r"holds runs .*collect.* choose another -o"):
+            Run.open(tmp_path / folder, "eval", Config())
+        assert not (tmp_path / folder / "run.json").exists() and not (tmp_path / folder / ".lock").exists()
+    recorded(tmp_path / "runs/demo/collect/eval", "eval")
+    Run.open(tmp_path / "runs/demo/collect", "collect", Config()).close()  # a run goes on, whatever lies in it
+
+
+def test_a_path_that_cannot_be_a_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file/run"):
+        with pytest.raises(RunError, match=r"cannot be a run directory .* choose another -o"):
+            Run.open(path, "collect", Config())
+
+
+def test_looking_at_a_run_leaves_its_manifest_alone(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        run.finish(verdicts=0)
+    before = (tmp_path / "r/run.json").read_bytes()
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        assert run.finished_before
+        run.leave()
+    assert (tmp_path / "r/run.json").read_bytes() == before
+    Run.open(tmp_path / "r", "collect", Config()).close()  # the lock is gone
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

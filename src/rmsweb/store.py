@@ -6,8 +6,8 @@
     RUN/metrics.jsonl, summary.json, checkpoint/, report.html
 
 Promises: the manifest is written before the first record; a kill at any byte loses at most the record being
-written; the same command again goes on; a changed config is refused and the difference shown; one writer at a time.
-It never deletes a record and never pickles.
+written; the same command again goes on; a changed config or input is refused and the difference shown, unless nothing
+was recorded yet: such a run is started anew; one writer at a time. It never deletes a record and never pickles.
 """
 
 import fcntl
@@ -17,6 +17,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -162,13 +163,18 @@ class Run:
         inputs: Mapping[str, Path] | None = None,
         compare: Sequence[str] | None = None,
     ) -> "Run":
-        """Make a run directory, or go on with it. Raises RunError for another verb, schema, config or input.
+        """Make a run directory, or go on with it. Raises RunError for another verb, schema, config or input, and for a
+        path that is a file or a folder of runs. A run without a record is no obstacle: it is started anew.
 
         `compare` names the config's sections that may not change (None: all): those the verb does not read may.
         """
         path = Path(path)
-        path.mkdir(parents=True, exist_ok=True)
-        lock = (path / ".lock").open("w")
+        _refuse_folder_of_runs(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = (path / ".lock").open("w")
+        except OSError as error:
+            raise RunError(f"{path} cannot be a run directory ({error.strerror}); choose another -o") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -198,8 +204,11 @@ class Run:
         manifest_path = path / "run.json"
         if manifest_path.exists():
             manifest = _read_manifest(manifest_path)
-            _refuse_change(path, manifest, wanted, compare)
-            return manifest
+            changes = _changes(manifest, wanted, compare)
+            if not changes:
+                return manifest
+            if not _bare(path):
+                raise RunError(f"{path} {changes}")
         return {**wanted, **_origin(), "status": "running", "counts": {}, "wall_s": 0.0}
 
     @classmethod
@@ -207,7 +216,8 @@ class Run:
         """A finished or running directory, for reading. Raises RunError when it is none."""
         manifest_path = Path(path) / "run.json"
         if not manifest_path.exists():
-            raise RunError(f"{path} is no run directory: it has no run.json")
+            why = "it has no run.json" if Path(path).exists() else "it does not exist"
+            raise RunError(f"{path} is no run directory: {why}")
         return cls(Path(path), _read_manifest(manifest_path), None)
 
     def file(self, noun: str) -> Path:
@@ -272,12 +282,17 @@ class Run:
 
     def close(self) -> None:
         """Let go of the directory; what is owed stays owed."""
+        if self._lock is not None:
+            self.manifest["wall_s"] = round(self.manifest.get("wall_s", 0.0) + time.monotonic() - self._started, 3)
+            self._write_manifest()
+        self.leave()
+
+    def leave(self) -> None:
+        """Let go of a directory in which nothing was done: its manifest, wall time included, stays as it is."""
         for file in self._files.values():
             file.close()
         self._files = {}
         if self._lock is not None:
-            self.manifest["wall_s"] = round(self.manifest.get("wall_s", 0.0) + time.monotonic() - self._started, 3)
-            self._write_manifest()
             self._lock.close()
             self._lock = None
 
@@ -296,10 +311,8 @@ def _origin() -> dict[str, Any]:
 
     versions = {}
     for package in ("torch", "transformers", "trl", "playwright", "pydantic"):
-        try:
+        with suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return {
         "version": rmsweb.__version__,
         "git": git_revision(),
@@ -323,19 +336,47 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_change(path: Path, manifest: dict[str, Any], wanted: dict[str, Any], compare: Sequence[str] | None) -> None:
+def _changes(manifest: dict[str, Any], wanted: dict[str, Any], compare: Sequence[str] | None) -> str:
+    """What keeps a run from going on, as the rest of a sentence about its directory; empty: nothing does."""
     if manifest["verb"] != wanted["verb"]:
-        raise RunError(f"{path} holds a run of `{manifest['verb']}`, not of `{wanted['verb']}`; choose another -o")
+        return f"holds a run of `{manifest['verb']}`, not of `{wanted['verb']}`; choose another -o"
     names = wanted["config"].keys() if compare is None else compare
     old, new = ({name: m["config"].get(name) for name in names} for m in (manifest, wanted))
-    lines = difference(old, new)
-    hashes = [{name: item["sha256"] for name, item in m["inputs"].items()} for m in (manifest, wanted)]
-    lines += difference(hashes[0], hashes[1], "inputs")
-    if lines:
-        raise RunError(
-            f"{path} was started with other settings or inputs; go on with the old ones or choose another -o:\n  "
-            + "\n  ".join(lines)
-        )
+    lines = difference(old, new) + _other_inputs(manifest["inputs"], wanted["inputs"])
+    if not lines:
+        return ""
+    advice = "go on with the old ones or choose another -o"
+    return f"was started with other settings or inputs; {advice}:\n  " + "\n  ".join(lines)
+
+
+def _other_inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Lines about inputs whose content differs, by their paths; where an input lies may change."""
+    lines = []
+    for name in sorted(old.keys() | new.keys()):
+        was, now = (side.get(name, {"path": "not given", "sha256": ""}) for side in (old, new))
+        if was["sha256"] != now["sha256"]:
+            changed = f"{now['path']} has changed since (SHA-256 {was['sha256'][:12]} -> {now['sha256'][:12]})"
+            moved = f"{was['path']} -> {now['path']}"
+            lines.append(f"inputs.{name}: {changed if was['path'] == now['path'] else moved}")
+    return lines
+
+
+def _refuse_folder_of_runs(path: Path) -> None:
+    """A folder that is no run but holds some, up to two levels down, is not made one by a slip of `-o`."""
+    if (path / "run.json").exists():
+        return
+    found = sorted(str(p.parent.relative_to(path)) for level in ("*", "*/*") for p in path.glob(f"{level}/run.json"))
+    if found:
+        some = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
+        raise RunError(f"{path} holds runs ({some}) and is none itself; choose another -o, for instance {path}/NAME")
+
+
+def _bare(path: Path) -> bool:
+    """Whether nothing was recorded: no whole line, no weights. Pictures and what is written before the first record may
+    be there."""
+    before = {path / name for name in ("run.json", ".lock", "exam.json")}
+    files = [p for p in path.rglob("*") if p.is_file() and p not in before and not p.is_relative_to(path / "images")]
+    return all(p.suffix == ".part" or (p.suffix == ".jsonl" and b"\n" not in p.read_bytes()) for p in files)
 
 
 def _drop_torn_line(path: Path) -> None:
