@@ -34,7 +34,7 @@ Recipe = Annotated[Path | None, typer.Option("-c", "--config", help="Recipe (TOM
 Out = Annotated[Path, typer.Option("-o", "--out", help="Run directory to make or to go on with.")]
 From = Annotated[list[str] | None, typer.Option("--from", help="Input: a run directory, or NAME=DIRECTORY.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: a.b=value.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
 
 
 def _version(asked: bool) -> None:
@@ -206,14 +206,14 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path("report.html"),
     leaderboard: Annotated[bool, typer.Option("--leaderboard", help="Print published figures with protocols.")] = False,
 ) -> None:
-    """One HTML file with plots and example trajectories from any runs (--from RUN ...)."""
+    """One HTML file with plots and example trajectories from any runs (--from RUN ..., or a folder of runs)."""
     from rmsweb import stages
     from rmsweb.bench.leaderboard import table
 
     if leaderboard:
         table()
     if source or not leaderboard:
-        print(stages.report(stages.inputs(source or []), out))
+        print(stages.report(stages.inputs(source or [], runs=True), out))
 
 
 @app.command()
@@ -284,8 +284,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(0)
     except OSError as error:
-        sys.stderr.write(f"rmsweb: {error.strerror or error}: {error.filename or 'no file named'}; nothing is lost, ")
-        sys.stderr.write("the same command goes on once this is cured\n")
+        said = f"rmsweb: {error.strerror or error}: {error.filename or 'no file named'}"
+        if isinstance(error, FileNotFoundError | FileExistsError | NotADirectoryError | IsADirectoryError):
+            sys.stderr.write(f"{said}; is this the path that you meant?\n")
+        else:
+            sys.stderr.write(f"{said}; nothing is lost, the same command goes on once this is cured\n")
         sys.exit(2)
     except Exception as error:
         show = getattr(error, "show", None)  # a usage error of the parser's own (typer brings its own copy of click)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rmsweb import parts
-from rmsweb.config import Config
+from rmsweb.config import Config, ModelConfig
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.progress import Progress
 from rmsweb.records import CriticalState, TrainSample, Trajectory, Verdict
@@ -34,19 +34,59 @@ READS: dict[str, tuple[str, ...]] = {
 }
 """Sections of the config that a verb reads: only these may not change when a run goes on."""
 
+TAKES: dict[str, dict[str, str]] = {
+    "collect": {},
+    "pretrain": {},
+    "sft": {"samples": "a run of `samples`", "start": "a run or checkpoint to go on from"},
+    "mine": {
+        "sft": "the run of `sft` to roll out",
+        "collect": "a run of `collect` whose successes show the way",
+        "rollouts": "a run of `mine` whose rollouts are taken over",
+    },
+    "rl": {
+        "mine": "a run of `mine`",
+        "sft": "the run of `sft` that RL starts from",
+        "samples": "a run of `samples` to rehearse",
+    },
+}
+"""Inputs that a verb has a use for; the others (samples, eval, judge) take any name."""
+NO_FOLDERS = ("tiny", "explorer", parts.ENDPOINT)
+"""What `--from NAME=` may name besides a folder."""
 
-def inputs(sources: Sequence[str]) -> dict[str, Path]:
-    """`--from` values by name. Raises ConfigError for a name given twice, RunError for a folder that is no run."""
+
+def inputs(sources: Sequence[str], *, runs: bool = False) -> dict[str, Path]:
+    """`--from` values by name; without one, by the verb that made the run. `runs`: by the folder's name instead, which
+    may also be a folder of runs.
+
+    Raises ConfigError for a name given twice and for a path that is no folder, RunError for a folder that is no run.
+    """
     found: dict[str, Path] = {}
     for source in sources:
         name, equals, where = source.partition("=")
         path = Path(where if equals else source)
+        if equals and not (name and where):
+            raise ConfigError(f"--from {source}: write NAME=DIRECTORY")
+        if not path.is_dir() and not (equals and where in NO_FOLDERS):
+            why = "is a file; give a run directory" if path.exists() else "does not exist"
+            raise ConfigError(f"--from {source}: {path} {why}")
         if not equals:
-            name = str(Run.read_only(path).manifest["verb"])
+            name = path.resolve().name if runs else str(Run.read_only(path).manifest["verb"])
         if name in found:
             raise ConfigError(f"--from: {name} is given twice ({found[name]} and {path}); write NAME={path}")
         found[name] = path
     return found
+
+
+def _only(given: Inputs, verb: str) -> None:
+    """Refuse inputs that the verb would pass over, and say which it takes."""
+    takes = TAKES[verb]
+    for name, path in given.items():
+        if name in takes:
+            continue
+        made = Run.read_only(path).manifest["verb"] if (path / "run.json").exists() else ""
+        what = f"--from {name}={path}" + (f", which is a run of `{made}`" if made else "")
+        use = ", ".join(f"{one} ({text})" for one, text in takes.items()) or "no --from at all"
+        raise ConfigError(f"`rmsweb {verb}` has no use for {what}; it takes {use}")
 
 
 def _need(given: Inputs, name: str, verb: str) -> Path:
@@ -90,7 +130,7 @@ def _finished(run: Run) -> dict[str, Any] | None:
     path = run.path / "summary.json"
     if not (run.finished_before and path.exists()):
         return None
-    run.finish()
+    run.leave()
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -102,6 +142,7 @@ def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
     """Part 1: attempts of `collect.policy` on the suite's tasks."""
     from rmsweb.reflect import collect as stage
 
+    _only(given, "collect")
     with open_run(out, "collect", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
@@ -139,9 +180,11 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
     """Imitate the samples; `--from start=RUN` goes on from that checkpoint for as many updates as RL makes."""
     from rmsweb.train import sft as stage
 
+    _only(given, "sft")
     source = _need(given, "samples", "sft")
     start = given.get("start")
     config = stage.continued(config) if start else config
+    checkpoint = parts.checkpoint_of(start or parts.student(config))
     with open_run(out, "sft", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
@@ -151,7 +194,7 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
             run,
             data.read("sample", TrainSample),
             data.images,
-            parts.checkpoint_of(start or parts.student(config)),
+            checkpoint,
             progress=lambda step, steps, _: show("sft", step, steps),
         )
 
@@ -165,7 +208,9 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
     from rmsweb.mine import stage
     from rmsweb.mine.play import Parts, take_rollouts
 
+    _only(given, "mine")
     source = _need(given, "sft", "mine")
+    policy = parts.named_model(source, config, config.mine.temperature)
     with open_run(out, "mine", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
@@ -176,7 +221,6 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
             with_pictures(run, [given["collect"]])
             siblings = [stage.Judged(*pair) for pair in judged(Run.read_only(given["collect"]))]
         suite = parts.build_suite(config.suite, config)
-        policy = parts.named_model(source, config, config.mine.temperature)
         work = Parts(
             parts.build_policy(policy, config, run.images),
             parts.build_policy(config.collect.policy, config, run.images),
@@ -209,12 +253,14 @@ def judged(run: Run) -> list[tuple[Trajectory, Verdict]]:
 
 def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
     """Part 3: offline step-level RL on the mined states."""
-    from rmsweb.salvage import stage
-
+    _only(given, "rl")
     source, start = _need(given, "mine", "rl"), _need(given, "sft", "rl")
+    checkpoint = parts.checkpoint_of(start)
     with open_run(out, "rl", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
+        from rmsweb.salvage import stage  # imports torch, which a finished run has no need of
+
         states, rehearsal = Run.read_only(source), given.get("samples")
         with_pictures(run, [path for name, path in given.items() if name != "sft"])
         summary = stage.run(
@@ -222,7 +268,7 @@ def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, An
             run,
             states.read("state", CriticalState),
             Run.read_only(rehearsal).read("sample", TrainSample) if rehearsal else [],
-            parts.checkpoint_of(start),
+            checkpoint,
             progress=lambda step, steps, _: show("rl", step, steps),
         )
         return summary
@@ -239,23 +285,28 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
         raise ConfigError(
             "`rmsweb eval` needs models: --from NAME=RUN (a run of sft or rl, a checkpoint, `tiny`, `endpoint`)"
         )
+
+    def model(where: Path) -> ModelConfig:
+        return parts.named_model(where, config, config.policy.temperature)
+
+    models = {name: model(path) for name, path in named.items()}
+    controls = {Path(given["control"]).name: model(given["control"])} if "control" in given else {}
     with open_run(out, "eval", config, given) as run:
         if (done := _finished(run)) is not None:
             return done
 
-        def policy(where: Path) -> Any:
-            return parts.build_policy(parts.named_model(where, config, config.policy.temperature), config, run.images)
+        def policies(of: Mapping[str, ModelConfig]) -> dict[str, Any]:
+            return {name: parts.build_policy(one, config, run.images) for name, one in of.items()}
 
         suites = {str(asked.name): parts.build_suite(asked, config) for asked in stage.wanted(config)}
         judges = {name: parts.build_judge(suite, config, run) for name, suite in suites.items()}
         exams = stage.exams(config, suites, judges)
-        controls = {Path(given["control"]).name: policy(given["control"])} if "control" in given else {}
 
         async def play() -> dict[str, Any]:
             async with parts.build_browser(config, run) as browser:
                 return await stage.run(
-                    config, run, {name: policy(path) for name, path in named.items()}, exams, browser,
-                    controls=controls, training=training_tasks(given.values()), show=show,
+                    config, run, policies(models), exams, browser, controls=policies(controls),
+                    training=training_tasks(given.values()), show=show,
                 )  # fmt: skip
 
         summary = asyncio.run(play())
@@ -270,6 +321,8 @@ def report(given: Inputs, out: Path, summary: Mapping[str, Any] | None = None) -
 
     if not given:
         raise ConfigError("`rmsweb report` needs --from RUN ...")
+    if out.is_dir():
+        raise ConfigError(f"-o {out} is a folder; name the file to write, for instance -o {out / 'report.html'}")
     return write_report(given, out, summary)
 
 
@@ -277,6 +330,7 @@ def pretrain(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
     """Make the tiny base again."""
     from rmsweb.train import pretrain as stage
 
+    _only(given, "pretrain")
     with open_run(out, "pretrain", config, given) as run:
         if (done := _finished(run)) is not None:
             return done

@@ -4,6 +4,7 @@ Owns the reading of a stage's folder for the report; everything that is not ther
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -100,7 +101,8 @@ class Stage:
 
 
 def stages_in(given: Mapping[str, Path]) -> list[Stage]:
-    """The runs named, and those in the folders named (one level down), each once, in the order in which they began.
+    """The runs named, and those in the folders named (one level down) under the names of their folders, each once, in
+    the order in which they began. Runs of one name get that of the folder above in front.
 
     Raises RunError for a path that is neither.
     """
@@ -112,4 +114,8 @@ def stages_in(given: Mapping[str, Path]) -> list[Stage]:
             found.setdefault(path.resolve(), Stage(name, path))
         for child in children:
             found.setdefault(child.resolve(), Stage(child.name, child))
+    taken = Counter(stage.name for stage in found.values())
+    for path, stage in found.items():
+        if taken[stage.name] > 1 and stage.name == path.name:
+            stage.name = f"{path.parent.name}/{path.name}"
     return sorted(found.values(), key=lambda stage: str(stage.manifest.get("started", "")))

@@ -6,11 +6,13 @@ A new knob is a field here, never a flag.
 
 from __future__ import annotations
 
+import difflib
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from rmsweb.config.exam import EvalConfig
 from rmsweb.config.recipe import (
@@ -88,6 +90,8 @@ def load(path: Path | None, overrides: list[str] | None = None) -> Config:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"recipe {path} does not exist; give -c a TOML file (see recipes/)") from None
+        except OSError as error:
+            raise ConfigError(f"recipe {path}: {error.strerror}; give -c a TOML file (see recipes/)") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"recipe {path} is not TOML: {error}") from error
     for item in overrides or []:
@@ -95,7 +99,7 @@ def load(path: Path | None, overrides: list[str] | None = None) -> Config:
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}{_given(e)}" for e in error.errors()]
+        lines = [f"  {'.'.join(map(str, e['loc']))}: {e['msg']}{_given(e)}{_meant(e)}" for e in error.errors()]
         raise ConfigError(f"{path or 'settings'}: {len(lines)} wrong setting(s):\n" + "\n".join(lines)) from None
 
 
@@ -119,3 +123,24 @@ def _override(data: dict[str, Any], item: str) -> None:
 def _given(error: Any) -> str:
     """The wrong value, unless it may be a secret that was put in place of its name or into an address."""
     return "" if {"api_key_env", "base_url"} & set(error["loc"]) else f" (got {error['input']!r})"
+
+
+def _meant(error: Any) -> str:
+    """For an unknown key: what it resembles in its section, and where a key of this very name stands."""
+    *parents, last = map(str, error["loc"])
+    if error["type"] != "extra_forbidden":
+        return ""
+    section = Config
+    for name in parents:
+        section = section.model_fields[name].annotation  # type: ignore[assignment]
+    near = [(*parents, key) for key in difflib.get_close_matches(last, section.model_fields, n=1, cutoff=0.7)]
+    meant = [f"`{'.'.join(key)}`" for key in (*near, *(key for key in _keys(Config) if key[-1] == last))]
+    return f"; did you mean {' or '.join(meant[:3])}?" if meant else ""
+
+
+def _keys(section: type[BaseModel], parents: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of all settings of a section."""
+    for name, field in section.model_fields.items():
+        yield (*parents, name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _keys(field.annotation, (*parents, name))
