@@ -14,7 +14,7 @@ from typing import Any
 import rmsweb
 from rmsweb.config import Config, load
 from rmsweb.errors import ConfigError
-from rmsweb.pieces import Piece, run_pieces
+from rmsweb.pieces import Piece, finished, run_pieces
 from rmsweb.progress import progress
 from rmsweb.store import git_revision, write_atomic
 
@@ -44,25 +44,58 @@ def pieces() -> list[Piece]:
 
 
 def main(out: Path, recipe: Path | None, sets: Sequence[str], quiet: bool) -> None:
-    """Run what is owed, write summary.json and report.html, print the table. Raises RmswebError when a stage fails."""
-    from rmsweb import stages
+    """Run what is owed, write summary.json and report.html, print the table. Raises RmswebError when a stage fails.
+
+    Of a demo that owes nothing, summary and report stay as they are, unless another rmsweb wrote them.
+    """
     from rmsweb.bench.tables import demo_table
 
     if recipe is None and not RECIPE.exists():
         raise ConfigError(f"the demo's recipe is not at {RECIPE}; give it with -c recipes/demo.toml")
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file; choose a folder for -o")
     recipe = recipe or RECIPE
-    config = load(recipe, list(sets))
+    config, plan = load(recipe, list(sets)), pieces()
     started = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
+    owed = [piece.name for piece in plan if not finished(out / piece.name)]
+    if len(owed) < len(plan) and not quiet:
+        print(f"{len(plan) - len(owed)} of {len(plan)} stages of {out} are finished and kept", flush=True)
     with progress(quiet) as show:
-        run_pieces(pieces(), out, recipe, sets, show)
-    spent = _spent(out, time.monotonic() - started)
-    summary = summarize(out, config, spent)
-    write_atomic(out / "summary.json", json.dumps(summary, indent=2, default=str).encode() + b"\n")
-    page = stages.report({piece.name: out / piece.name for piece in pieces()}, out / "report.html", summary)
+        run_pieces(plan, out, recipe, sets, show)
+    summary = None if owed else _written(out)
+    if summary is None:
+        summary = _write(out, config, _spent(out, time.monotonic() - started if owed else 0.0))
     if not quiet:
         demo_table(summary)
-        print(f"report   {page}\nsummary  {out / 'summary.json'}\nwall     {spent:.0f} s")
+        for line in summary["warnings"]:
+            print(f"warning  {line}")
+        wall = f"{summary['wall_s']:.0f} s"
+        print(f"report   {out / 'report.html'}\nsummary  {out / 'summary.json'}\nwall     {wall}")
+
+
+def _write(out: Path, config: Config, wall_s: float) -> dict[str, Any]:
+    """Write summary.json and the report; returns the summary."""
+    from rmsweb import stages
+
+    summary = summarize(out, config, wall_s)
+    write_atomic(out / "summary.json", json.dumps(summary, indent=2, default=str).encode() + b"\n")
+    stages.report({piece.name: out / piece.name for piece in pieces()}, out / "report.html", summary)
+    return summary
+
+
+def _written(out: Path) -> dict[str, Any] | None:
+    """The summary that this very rmsweb wrote before, its report beside it; None when there is none."""
+    try:
+        summary = _read(out)
+    except (OSError, ValueError):
+        return None
+    here = (out / "report.html").exists() and "warnings" in summary
+    return summary if here and summary.get("versions", {}).items() >= _own_versions().items() else None
+
+
+def _own_versions() -> dict[str, str]:
+    return {"rmsweb": rmsweb.__version__, "git": git_revision()}
 
 
 def plain_budget(out: Path) -> tuple[str, ...]:
@@ -80,7 +113,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _spent(out: Path, this_time: float) -> float:
-    """Wall seconds over all calls of this demo: what the report calls its wall time even after a resume."""
+    """Wall seconds over all calls of this demo that did work and ended: its wall time even after a resume."""
     path = out / "wall.json"
     total = this_time + (json.loads(path.read_text()) if path.exists() else 0.0)
     write_atomic(path, json.dumps(total).encode())
@@ -90,6 +123,8 @@ def _spent(out: Path, this_time: float) -> float:
 def summarize(out: Path, config: Config, wall_s: float) -> dict[str, Any]:
     """The demo's summary (its keys are a contract, see docs/run-directory.md), read from the stages' files."""
     from rmsweb.bench.heldout import heldout_summary
+    from rmsweb.bench.layout import Stage
+    from rmsweb.bench.training_sections import warnings_of
 
     manifest = json.loads((out / "sft" / "run.json").read_text())
     collect: Mapping[str, Any] = {"reflect": _read(out / "collect"), "plain": _read(out / "collect-plain")}
@@ -103,6 +138,7 @@ def summarize(out: Path, config: Config, wall_s: float) -> dict[str, Any]:
         "gate": _read(out / "rl")["gate"],
         "heldout": heldout_summary([out / p.name for p in pieces() if p.verb == "eval"], config),
         "seed": config.seed,
-        "versions": {**manifest["versions"], "rmsweb": rmsweb.__version__, "git": git_revision()},
+        "versions": {**manifest["versions"], **_own_versions()},
         "observation": config.profile.observation,
+        "warnings": [line for piece in pieces() for line in warnings_of(Stage(piece.name, out / piece.name))],
     }

@@ -2,7 +2,8 @@
 
 Each stage is the same verb that a user can type, in a process of its own, so that a kill costs no more than the stage
 at hand. The processes are forked from one that has imported torch, transformers and TRL (on Linux; elsewhere each
-imports them itself): importing takes longer than many a small stage. Knows no stage by name.
+imports them itself): importing takes longer than many a small stage. A stage that is finished is only asked whether
+that is so, without a process. Knows no stage by name.
 """
 
 import json
@@ -20,9 +21,12 @@ from pathlib import Path
 from typing import IO
 
 from rmsweb.errors import RmswebError
-from rmsweb.progress import Progress
+from rmsweb.progress import Progress, Silent
+from rmsweb.store import Run
 
 SLOTS = 2
+MOST_LINES, LONGEST = 12, 300
+"""Of a failed stage's log that is shown with the error: lines, and characters of a line."""
 PRELOAD = (
     # Our own stages too: all of a run's processes then run the code of its start, whatever is edited meanwhile.
     *("rmsweb.cli", "rmsweb.stages", "rmsweb.reflect.collect", "rmsweb.reflect.samples", "rmsweb.train.sft"),
@@ -42,30 +46,59 @@ class Piece:
     sets: Callable[[Path], tuple[str, ...]] = lambda out: ()
     after: tuple[str, ...] = ()
 
+    def arguments(self, out: Path, sets: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Values of `--set` and of `--from`, once what it needs is there."""
+        given = []
+        for source in self.sources:
+            name, equals, value = source.partition("=")
+            value = value if equals else name
+            given.append(f"{name}={value if value == 'tiny' else out / value}")
+        return [*sets, *self.sets(out)], given
+
+
+def finished(folder: Path) -> bool:
+    """Whether a stage has said that it owes nothing more."""
+    return all((folder / name).exists() for name in ("run.json", "summary.json")) and Run.read_only(folder).finished
+
 
 def run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[str], show: Progress) -> None:
-    """Run the pieces, `SLOTS` at a time, each when what it needs is there. Raises RmswebError when one fails."""
+    """Run the pieces, `SLOTS` at a time, each when what it needs is there; those that are finished are kept.
+
+    Raises RmswebError when one fails or was finished with other settings or inputs.
+    """
     if missing := {name for piece in plan for name in piece.after} - {piece.name for piece in plan}:
         raise ValueError(f"the plan waits for {', '.join(sorted(missing))}, which is not in it")
     waiting, done, running = list(plan), set[str](), dict[str, multiprocessing.process.BaseProcess]()
     lock = threading.Lock()
     readers: list[threading.Thread] = []
-    context = _context()
+    logs: dict[str, _Log] = {}
+    context: ForkServerContext | SpawnContext | None = None
     try:
         while waiting or running:
-            for piece in [p for p in waiting if set(p.after) <= done][: SLOTS - len(running)]:
+            ready = [p for p in waiting if set(p.after) <= done]
+            for piece in [p for p in ready if finished(out / p.name)]:
                 waiting.remove(piece)
+                _keep(piece, out, recipe, sets)
+                show(piece.name, 1, 1, "finished before, kept")
+                done.add(piece.name)
+                _Log(out, piece.name).drop_if_empty()
+            for piece in [p for p in ready if p in waiting][: SLOTS - len(running)]:
+                waiting.remove(piece)
+                context = context or _context()
+                logs[piece.name] = _Log(out, piece.name)
                 running[piece.name], lines = _start(context, piece, out, recipe, sets)
                 reader = threading.Thread(target=_relay, args=(lines, piece.name, show, lock), daemon=True)
                 reader.start()
                 readers.append(reader)
-            connection.wait([child.sentinel for child in running.values()], timeout=1.0)
+            if running:
+                connection.wait([child.sentinel for child in running.values()], timeout=1.0)
             for name, child in list(running.items()):
                 if child.exitcode is not None:
                     del running[name]
                     if child.exitcode != 0:
-                        raise RmswebError(f"stage {name} failed (exit {child.exitcode}); see {out / name}.log")
+                        raise RmswebError(f"stage {name} failed (exit {child.exitcode}){logs[name].said()}")
                     done.add(name)
+                    logs[name].drop_if_empty()
     finally:
         for child in running.values():
             child.terminate()
@@ -73,6 +106,35 @@ def run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[st
             child.join(timeout=30)
         for reader in readers:
             reader.join(timeout=5)
+
+
+def _keep(piece: Piece, out: Path, recipe: Path, sets: Sequence[str]) -> None:
+    """Ask a finished stage, here, whether it was made with these settings and inputs. Raises RunError if not."""
+    from rmsweb import stages
+    from rmsweb.config import load
+
+    settings, given = piece.arguments(out, sets)
+    stages.STAGES[piece.verb](load(recipe, settings), out / piece.name, stages.inputs(given), Silent())
+
+
+class _Log:
+    """Standard error of a stage, as a file beside its folder; earlier calls' lines stand before what is said now."""
+
+    def __init__(self, out: Path, name: str) -> None:
+        self.path = out / f"{name}.log"
+        self.start = self.path.stat().st_size if self.path.exists() else 0
+
+    def said(self) -> str:
+        """Where it is, and how this call ended: the stage's own message, else its last lines."""
+        text = self.path.read_bytes()[self.start :].decode(errors="replace") if self.path.exists() else ""
+        lines = [line if len(line) <= LONGEST else line[:LONGEST] + " ..." for line in text.splitlines()]
+        own = [i for i, line in enumerate(lines) if line.startswith("rmsweb: ")]
+        lines = lines[own[-1] :][:MOST_LINES] if own else lines[-MOST_LINES:]
+        return f"; see {self.path}" + (":" if lines else "") + "".join(f"\n  {line}" for line in lines)
+
+    def drop_if_empty(self) -> None:
+        if self.path.exists() and self.path.stat().st_size == 0:
+            self.path.unlink()
 
 
 def _context() -> ForkServerContext | SpawnContext:
@@ -102,14 +164,10 @@ def _environment(**values: str) -> Iterator[None]:
 def _start(
     context: ForkServerContext | SpawnContext, piece: Piece, out: Path, recipe: Path, sets: Sequence[str]
 ) -> tuple[multiprocessing.process.BaseProcess, IO[str]]:
+    settings, given = piece.arguments(out, sets)
     command = [piece.verb, "-c", str(recipe), "-o", str(out / piece.name)]
-    for item in (*sets, *piece.sets(out)):
-        command += ["--set", item]
-    for source in piece.sources:
-        name, equals, value = source.partition("=")
-        value = value if equals else name
-        where = value if value == "tiny" else str(out / value)
-        command += ["--from", f"{name}={where}"]
+    for flag, items in (("--set", settings), ("--from", given)):
+        command += [part for item in items for part in (flag, item)]
     reading, writing = context.Pipe(duplex=False)
     child = context.Process(
         target=_child, args=(command, writing, out / f"{piece.name}.log", Path.cwd(), dict(os.environ)), name=piece.name

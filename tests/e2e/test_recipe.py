@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,9 +96,35 @@ def test_rl_updates_went_through_the_trainer(demo: Path) -> None:
 
 
 def test_the_same_command_again_does_nothing_twice(demo: Path) -> None:
-    before = {p: p.read_bytes() for p in demo.glob("*/*.jsonl")}
-    rmsweb("demo", demo)
-    assert {p: p.read_bytes() for p in demo.glob("*/*.jsonl")} == before
+    assert all(p.stat().st_size for p in demo.glob("*.log"))
+    # Summary, report, wall times and records: a look at what is finished changes none of them.
+    before = {p: p.read_bytes() for p in demo.rglob("*.*") if p.is_file() and p.name != ".lock"}
+    started = time.monotonic()
+    done = subprocess.run(loud("demo", demo), capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0 and "11 of 11 stages" in done.stdout and "kept" in done.stdout
+    assert "warning  rl: RL starts from a weak policy" in done.stdout
+    assert time.monotonic() - started < 15
+    assert {p: p.read_bytes() for p in demo.rglob("*.*") if p.is_file() and p.name != ".lock"} == before
+
+
+def loud(verb: str, out: Path, *more: str) -> list[str]:
+    return [part for part in command(verb, out, *more) if part != "--quiet"]
+
+
+def test_a_demo_says_what_a_stage_said(demo: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        loud("demo", demo, "--set", "sft.steps=13"), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2 and "sft.steps: 12 -> 13" in done.stderr
+    shutil.copytree(demo, tmp_path / "demo", ignore=shutil.ignore_patterns("eval-rl"))
+    broken = {**os.environ, "RMSWEB_CHROMIUM": "/bin/false"}
+    # The run's inputs lie elsewhere now, with the same content.
+    done = subprocess.run(
+        loud("demo", tmp_path / "demo"), capture_output=True, text=True, timeout=120, check=False, env=broken
+    )
+    assert done.returncode == 2 and "stage eval-rl failed" in done.stderr and "/bin/false does not start" in done.stderr
+    # Nothing was recorded: the next try may have other settings.
+    rmsweb("eval", tmp_path / "demo/eval-rl", "--from", f"rl={demo / 'rl'}", "--set", "eval.tasks=1")
 
 
 def stripped(run: Run) -> dict[str, Any]:

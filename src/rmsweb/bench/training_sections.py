@@ -15,6 +15,29 @@ BINS = 32
 """Most points of a curve over training: steps are averaged in bins beyond that."""
 
 
+def warnings_of(stage: Stage) -> list[str]:
+    """What a stage itself says is not as it should be, a sentence each; read from its summary and its settings."""
+    s, said = stage.summary, []
+    if stage.verb == "rl" and s.get("warning"):
+        said.append(str(s["warning"]))
+    if stage.verb == "mine" and _is_number(s.get("states")):
+        said += _drawn_otherwise(s, stage.manifest["config"].get("mine", {}))
+    return [f"{stage.name}: {text}." for text in said]
+
+
+def _drawn_otherwise(s: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """Where mining could not draw what it was asked for: fewer states, or another share of routine ones."""
+    wanted, share, routine = asked.get("states"), asked.get("routine_share"), s.get("routine_share")
+    fewer = wanted is not None and s["states"] < wanted
+    mined = s.get("sampling", "mined") == "mined"  # a uniform draw takes what share there is
+    near = 1 / max(1, s["states"]) + 1e-4  # a count is rounded, and so is its share
+    other = mined and share is not None and routine is not None and abs(routine - share) > near
+    if not fewer and not other:
+        return []
+    first = f"{s['states']} states were drawn" + (f" (mine.states asks for {wanted})" if fewer else "")
+    return [first + (f", {percent(routine)} of them routine (mine.routine_share: {percent(share)})" if other else "")]
+
+
 def collect(stages: Sequence[Stage]) -> Section:
     """Yield and steps by attempt of each arm, cost, and the paired difference of two arms."""
     section = Section("collect", "Collection: reflection-conditioned retries")
@@ -131,17 +154,32 @@ def mine(stages: Sequence[Stage]) -> Section:
             f"{s['states']} states drawn from {s['rollouts']} rollouts of {s['tasks']} tasks "
             f"(policy's success {percent(s.get('success'))}); {percent(s.get('routine_share'))} of them routine."
         )
-        rows = [
-            [
-                f"{mode.get('group', '')}: {mode['text']}" if mode.get("text") else mode["code"], str(mode["count"]),
-                percent(mode["share"]), percent(mode.get("success")), str(mode.get("verified", "")),
-                str(mode.get("drawn", "")) if mode.get("trained", True) else "never trained on",
-            ]
-            for mode in s["modes"]
-        ]  # fmt: skip
-        head = ("failure mode", "found", "share", "success where it occurs", "verified a+", "drawn")
-        section.tables.append(Table(head, rows))
+        section.tables.append(_modes_table(s["modes"]))
     return section
+
+
+def _modes_table(modes: Sequence[Mapping[str, Any]]) -> Table:
+    """Each mode with what became of its states. Success is left out where it is nothing but 0."""
+    told = any(mode.get("success") for mode in modes)
+    rows = [
+        [
+            f"{mode.get('group', '')}: {mode['text']}" if mode.get("text") else mode["code"], str(mode["count"]),
+            percent(mode["share"]), *([percent(mode.get("success"))] if told else []), str(mode.get("verified", "")),
+            str(mode.get("drawn", "")) if mode.get("trained", True) else "never trained on",
+        ]
+        for mode in modes
+    ]  # fmt: skip
+    success = ["solved all the same"] if told else []
+    head = ("failure mode", "found", "share", *success, "states with a right action", "drawn")
+    notes = [
+        "Found counts each page of a rollout once and share is of all found. The last two columns count training "
+        "states: a page that was reached by other last actions is another state, so they can be more than found. "
+        "A right action (a+) is one that is known to lead to success; without one a state is not trained on.",
+        "Solved all the same: of the rollouts in which the mode was found, those that ended in success."
+        if told
+        else "Modes were found in failed rollouts only.",
+    ]
+    return Table(head, rows, notes=notes)
 
 
 def rl(stages: Sequence[Stage]) -> Section:
