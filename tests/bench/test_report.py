@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from specimens import collect_run, demo_folder, eval_run, rl_run, sft_run, task, trajectory, verdict
 
-from rmsweb.bench.layout import stages_in
-from rmsweb.bench.report import render, write_report
+from rmsweb.bench import compare, plots
+from rmsweb.bench.layout import Section, Stage, stages_in
+from rmsweb.bench.report import exam_parts, render, write_report
 from rmsweb.bench.tables import demo_table
+from rmsweb.bench.training_sections import warnings_of
 from rmsweb.bench.wording import named_pair, signed, signed_interval
 from rmsweb.bench.wording import verdict as said_of
 from rmsweb.config import Config
@@ -75,6 +77,85 @@ def test_it_degrades(tmp_path: Path) -> None:
 def test_null_results_are_said_in_plain_words(tmp_path: Path) -> None:
     same = render(stages_in({"e": eval_run(tmp_path / "e", {"sft": 0.5, "rl": 0.5}, 30)}))
     assert "No difference" in same and "solves more" not in same
+
+
+def section(stages: list[Stage], title: str) -> Section:
+    """The first exam's section of the page."""
+    return next(s for s in exam_parts(compare.examined(stages)) if s.title.startswith(title))
+
+
+def test_every_line_keeps_its_name(tmp_path: Path) -> None:
+    close = {"reflect": [(1, 0.69), (3, 0.94)], "plain": [(1, 0.69), (4, 0.94)], "third": [(1, 0.7), (4, 0.939)]}
+    svg = plots.lines(close, "attempts")
+    assert all(f">{name}</text>" in svg for name in close)
+    assert plots.apart([94.0, 94.0, 94.5], 8.0, 98.0) == [82.0, 90.0, 98.0]
+    assert plots.apart([10.0, 12.0, 90.0], 8.0, 100.0) == [10.0, 18.0, 90.0]
+
+
+def test_far_pairs_stand_in_the_table_only_as_the_caption_says(tmp_path: Path) -> None:
+    run = eval_run(tmp_path / "e", {"base": 0.25, "sft": 0.5, "rl": 0.6}, 60)
+    found = section(stages_in({"e": run}), "Exam")
+    chart = next(c for c in found.charts if c.title == "Paired differences in success")
+    paired = compare.examined(stages_in({"e": run})).groups[0].numbers()["paired"]
+    far = {key: abs(p["difference"]) > 0.3 for key, p in paired.items()}
+    assert set(far.values()) == {True, False} and "more than 30 points apart are in the table only" in chart.caption
+    # The interval of a far pair reaches below 30 points: the rule is the difference, as it is said.
+    assert min(p["interval"][0] for key, p in paired.items() if far[key]) < 0.3
+    table = next(t for t in found.tables if t.title.startswith("Paired differences"))
+    for key, is_far in far.items():
+        name = " \u2212 ".join(named_pair(key, ["base", "sft", "rl"]))
+        assert (f">{name}</text>" in chart.svg) is not is_far and any(row[0] == name for row in table.rows)
+
+
+def test_controls_are_drawn_as_their_model_with_its_name_and_number(tmp_path: Path) -> None:
+    for model in ("sft", "rl"):
+        run = eval_run(tmp_path / model, {"sft": 0.5, "rl": 0.6}, 16, controls=model)
+        charts = section(stages_in({"e": run}), "Exam").charts
+        chart = next(c for c in charts if c.title.startswith("Controls"))
+        assert f">solved by {model}, n = 4 tasks</text>" in chart.svg
+        other = {"sft": "rl", "rl": "sft"}[model]
+        assert plots.NAMED[model] in chart.svg and plots.NAMED[other] not in chart.svg
+
+
+def test_a_hash_is_no_count(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "rl", "rl", Config()) as run:
+        run.finish(updates=40, weights_sha256="03c1174d1570" + 52 * "0")
+    page = render(stages_in({"rl": tmp_path / "rl"}))
+    assert "40 updates, weights 03c1174d1570<" in page and "sha256" not in page
+
+
+def mine_run(path: Path, *, states: int, routine: float, success: float) -> Path:
+    mode = {"code": "navigation.wrong_page", "count": 3, "share": 1.0, "success": success, "verified": 4, "drawn": 2}
+    with Run.open(path, "mine", Config.model_validate({"mine": {"states": 40, "routine_share": 0.5}})) as run:
+        run.write_json(
+            "summary.json",
+            {
+                "rollouts": 8, "tasks": 8, "success": 0.3, "states": states, "sampling": "mined",
+                "routine_share": routine, "modes": [mode],
+            },
+        )  # fmt: skip
+        run.finish(states=states)
+    return path
+
+
+def test_mining_explains_its_columns(tmp_path: Path) -> None:
+    never = render(stages_in({"m": mine_run(tmp_path / "a", states=40, routine=0.5, success=0.0)}))
+    assert "Modes were found in failed rollouts only." in never and "<th>solved all the same</th>" not in never
+    assert "so they can be more than found" in never
+    some = render(stages_in({"m": mine_run(tmp_path / "b", states=40, routine=0.5, success=0.25)}))
+    assert "<th>solved all the same</th>" in some and "25.0 %" in some
+
+
+def test_what_a_stage_warns_of_stands_at_the_top(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "rl", "rl", Config()) as run:
+        run.write_json("summary.json", {"start": {"met": False}, "warning": "RL starts from a weak policy"})
+        run.finish()
+    given = {"rl": tmp_path / "rl", "m": mine_run(tmp_path / "m", states=24, routine=0.75, success=0.0)}
+    top = render(stages_in(given)).partition("</header>")[0]
+    drawn = "m: 24 states were drawn (mine.states asks for 40), 75.0 % of them routine (mine.routine_share: 50.0 %)."
+    assert drawn in top and "rl: RL starts from a weak policy." in top
+    quiet = {"m": mine_run(tmp_path / "q", states=40, routine=0.525, success=0.0)}
+    assert [line for stage in stages_in(quiet) for line in warnings_of(stage)] == []
 
 
 def test_text_of_pages_is_escaped(tmp_path: Path) -> None:

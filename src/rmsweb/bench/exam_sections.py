@@ -33,7 +33,7 @@ MOST_MODES = 9
 MOST_PARTS = 30
 """Rows of a table by site or the like; the largest ones are shown."""
 FAR = 0.3
-"""Pairs whose whole interval is farther from zero would squeeze the others in the chart."""
+"""Pairs that differ by more would squeeze the others in the chart."""
 
 
 def exam_section(group: Group, beside: Sequence[Group]) -> Section | None:
@@ -202,7 +202,7 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         (f"{named[k][0]} \u2212 {named[k][1]}", paired[k]["difference"], tuple(paired[k]["interval"])) for k in order
     ]
     caption = "Same tasks; 95 % bootstrap over tasks, each pair by itself. Filled: zero lies outside."
-    close = [row for row in rows if min(abs(x) for x in row[2]) < FAR]
+    close = [row for row in rows if abs(row[1]) <= FAR]
     if close and len(close) < len(rows):
         caption += f" Pairs more than {100 * FAR:.0f} points apart are in the table only."
     section.charts.append(Chart("Paired differences in success", plots.forest(close or rows), caption))
@@ -291,19 +291,30 @@ def _modes(section: Section, results: Sequence[Result], models: Sequence[str]) -
 
 
 def _controls(section: Section, numbers: Mapping[str, Any]) -> None:
-    controls = numbers["controls"]
-    if not controls:
-        return
-    rows = [(f"{k} pictures", c["success"], tuple(c["interval"]), None) for k, c in controls.items() if c["interval"]]
-    if not rows:
-        return
-    first = next(iter(controls.values()))
-    if first["true_pictures"] is not None:
-        won = round(first["true_pictures"] * first["n"])
-        rows.insert(0, ("true pictures", won / first["n"], tuple(wilson(won, first["n"])), None))
-    shade = dict(zip([r[0] for r in rows], ("#d55e00", *["#7f8791"] * len(rows)), strict=False))
+    controls: Mapping[str, Mapping[str, Any]] = numbers["controls"]
+    models = dict.fromkeys(c["model"] for c in controls.values() if c["interval"])
+    shades = plots.colours([*numbers["models"], *(m for m in models if m not in numbers["models"])])
+    for model in models:
+        mine = [(k, c) for k, c in controls.items() if c["model"] == model and c["interval"]]
+        section.charts.append(_control_chart(model, mine, shades[model]))
+
+
+def _control_chart(model: str, controls: Sequence[tuple[str, Mapping[str, Any]]], colour: str) -> Chart:
+    """One model in its own colour, its controls in grey."""
+    names = {kind: kind.rpartition("+")[2] for kind, _ in controls}
+    n = controls[0][1]["n"]
+    # A control that was broken off has fewer tasks than the other: each then says its own number.
+    own = {kind: "" if c["n"] == n else f" (n = {c['n']})" for kind, c in controls}
+    rows = [(f"{names[k]} picture{own[k]}", c["success"], tuple(c["interval"]), None) for k, c in controls]
+    shade = {row[0]: plots.NAMED["base"] for row in rows}
+    true = controls[0][1]["true_pictures"]
+    if true is not None:
+        won = round(true * n)
+        rows.insert(0, ("true picture", won / n, tuple(wilson(won, n)), None))
+        shade["true picture"] = colour
     caption = (
-        f"{first['model']} on {first['n']} tasks when it is shown, instead of the page, a white picture or the picture "
-        "of another task of the same site."
+        f"{model} on the same {counted(n, 'task')} when it is shown, instead of the page, a white picture or the "
+        "picture of another task of the same site."
     )
-    section.charts.append(Chart("Controls: does it look?", plots.dots(rows, shade), caption))
+    svg = plots.dots(rows, shade, f"solved by {model}, n = {counted(n, 'task')}")
+    return Chart("Controls: does it look?", svg, caption)

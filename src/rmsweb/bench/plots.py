@@ -102,12 +102,25 @@ def _grid(axes: Axes, which: str = "y") -> None:
 
 
 def _end_labels(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, gap: float) -> None:
-    """Names at the right ends of lines, moved apart where they would lie on each other."""
+    """Names at the right ends of lines, moved apart where they would lie on each other, none above the top."""
+    ordered = sorted(ends)
+    for (_, name, colour), at in zip(ordered, apart([y for y, *_ in ordered], gap, axes.get_ylim()[1]), strict=True):
+        axes.annotate(
+            name, (x, at), xytext=(6, 0), textcoords="offset points", va="center", color=_dark(colour),
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def apart(heights: Sequence[float], gap: float, top: float) -> list[float]:
+    """Ascending heights moved so that neighbours are `gap` apart: upwards, and down again where the top is passed."""
     placed: list[float] = []
-    for y, name, colour in sorted(ends):
-        at = max(y, placed[-1] + gap) if placed else y
-        placed.append(at)
-        axes.annotate(name, (x, at), xytext=(6, 0), textcoords="offset points", va="center", color=_dark(colour))
+    for height in heights:
+        placed.append(max(height, placed[-1] + gap) if placed else height)
+    limit = top
+    for i in range(len(placed) - 1, -1, -1):
+        placed[i] = min(placed[i], limit)
+        limit = placed[i] - gap
+    return placed
 
 
 def _dark(colour: str) -> str:
@@ -193,11 +206,14 @@ def shares(
 
 
 def dots(
-    rows: Sequence[tuple[str, float, tuple[float, float], float | None]], shade: Mapping[str, str] | None = None
+    rows: Sequence[tuple[str, float, tuple[float, float], float | None]],
+    shade: Mapping[str, str] | None = None,
+    x_label: str = "",
 ) -> str:
     """One row a name: rate with its interval, and a hollow diamond for the rate over judged tasks where it differs."""
     shade = shade or colours([name for name, *_ in rows])
-    with _figure(0.4 + 0.36 * len(rows), left=0.27, right=0.87, bottom=0.26) as (_, axes, out):
+    below = 0.42 if x_label else 0.26
+    with _figure(0.14 + below + 0.36 * len(rows), left=0.3, right=0.87, bottom=below) as (_, axes, out):
         for y, (name, rate, (low, high), other) in enumerate(reversed(rows)):
             axes.hlines(y, 100 * low, 100 * high, color=shade[name], linewidth=3, alpha=0.45)
             axes.plot(100 * rate, y, "o", color=shade[name], markersize=8, clip_on=False)
@@ -205,10 +221,11 @@ def dots(
                 axes.plot(100 * other, y, "D", markerfacecolor="white", markeredgecolor=shade[name], markersize=5)
             axes.annotate(f"{100 * rate:.1f}", (100, y), xytext=(8, 0), textcoords="offset points", va="center")
         axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
-        axes.tick_params(axis="y", colors=INK)
+        axes.tick_params(axis="y", colors=INK, pad=12)  # a dot at 0 % reaches 4 points to the left
         axes.set_xlim(0, 100)
         axes.set_ylim(-0.6, len(rows) - 0.4)
         _percent_axis(axes.xaxis)
+        axes.set_xlabel(x_label)
         _grid(axes, "x")
         axes.spines["left"].set_visible(False)
     return out[0]

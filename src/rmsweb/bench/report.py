@@ -64,12 +64,14 @@ def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None, ex
     attempts = [s for s in every if s.verb in compare.EXAMS]
     sections = [*exams, *_judging(every), *training, exam_sections.examples(attempts)]
     absent = [s.title for s in training if s.empty] + ([] if exams else ["Exam"])
+    doubts = [line for s in every for line in training_sections.warnings_of(s)]
     unfinished = [f"{s.name} is not finished: its numbers will change." for s in every if not s.run.finished]
     return _environment().get_template("report.html.jinja").render(
         title=_title(stages),
         sections=[s for s in sections if not s.empty],
         absent=absent,
         warnings=[*compare.apart(examined.groups), *unfinished],
+        doubts=doubts,
         headline=headline(exams),
         facts=facts(every, summary or {}),
         runs=_runs_table(every),
@@ -152,12 +154,19 @@ def _runs_table(stages: Sequence[Stage]) -> Table:
     rows = []
     for s in stages:
         m = s.manifest
-        counts = ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in m.get("counts", {}).items())
+        counts = ", ".join(_counted(k, v) for k, v in m.get("counts", {}).items())
         wall = f"{m.get('wall_s', 0):.0f} s"
         rows.append([s.name, s.verb, str(m.get("status", "")), wall, *_used(s), counts])
     head = ("run", "verb", "status", "wall", "tokens", "tokens per task", "pictures shown", "counts")
     notes = ["Tokens and pictures are the acting models'; what judges used is in the table of judging."]
     return Table(head, rows, words=frozenset({1, 2, 7}), notes=notes)
+
+
+def _counted(name: str, value: Any) -> str:
+    """`40 updates`; a hash is none of these: `weights 03c1174d5a0f`."""
+    if isinstance(value, str):
+        return f"{name.removesuffix('_sha256').replace('_', ' ')} {value[:12]}"
+    return f"{value} {name.replace('_', ' ')}"
 
 
 def _used(stage: Stage) -> tuple[str, str, str]:
