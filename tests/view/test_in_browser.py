@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import uvicorn
-from specimens import collect_run
+from specimens import collect_run, eval_run
 
 from rmsweb.view.app import application
 from rmsweb.view.export import export
-from rmsweb.view.index import Index
+from rmsweb.view.index import Index, headline
 from rmsweb.web import chromium
 
 pytestmark = pytest.mark.browser
@@ -97,6 +97,21 @@ async def test_as_files(tmp_path: Path) -> None:
         await walk(page, export(index, tmp_path / "out").as_uri())
         pictures = await page.evaluate("[...document.images].every((i) => i.complete && i.naturalWidth > 0)")
     assert wrong == [] and pictures
+
+
+async def test_filters_count_every_model_by_itself(tmp_path: Path) -> None:
+    index = Index.open(eval_run(tmp_path / "e", {"rl": 0.6, "sft": 0.3}, 24, controls="sft"))
+    async with served(index) as address, browser_page() as (page, wrong):
+        await page.goto(address)
+        count = page.locator("#count")
+        assert await count.inner_text() == "; ".join(headline(index.rows()))
+        for name, value in (("site", "forum"), ("arm", "sft+blank")):
+            await page.select_option(f"select[data-filter={name}]", value)
+            left = [row for row in index.rows() if getattr(row, name) == value]
+            lines = headline(left)
+            assert await count.inner_text() == "; ".join([f"{len(left)} of 60 trajectories", *lines[1:]])
+            await page.select_option(f"select[data-filter={name}]", "")
+    assert wrong == []
 
 
 async def test_it_is_readable_without_scripts(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from specimens import collect_run, demo_folder, sft_run, task, trajectory, verdict
+from specimens import collect_run, demo_folder, eval_run, sft_run, task, trajectory, verdict
 from starlette.testclient import TestClient
 
 from rmsweb.config import Config
@@ -16,7 +16,7 @@ from rmsweb.store import Run
 from rmsweb.view import show
 from rmsweb.view.app import application
 from rmsweb.view.export import export
-from rmsweb.view.index import Index
+from rmsweb.view.index import Index, headline
 from rmsweb.view.terminal import listing
 
 HOSTILE = "<img src=x onerror=alert(1)> \"quoted\" 'single' </script><script>alert(2)</script> \x1b[31mred"
@@ -149,6 +149,40 @@ def test_an_export_is_whole_and_the_same_every_time(tmp_path: Path, hostile: Pat
             for link in re.findall(r'(?:src|href)="([^"#]+)"', data.decode()):
                 assert (out / name.parent / link).resolve().exists() or "KEY" in link, (name, link)
             assert b"Content-Security-Policy" in data
+
+
+def test_every_model_is_counted_by_itself_and_controls_apart(tmp_path: Path) -> None:
+    index = Index.open(eval_run(tmp_path / "e", {"rl": 0.6, "sft": 0.3}, 24, controls="sft"))
+    rows = index.rows()
+    models = {arm: [r.verdict for r in rows if r.arm == arm] for arm in ("rl", "sft", "sft+blank", "sft+swapped")}
+    said = {a: f"{a} {v.count('solved')} of {len(v) - v.count('no verdict')}" for a, v in models.items()}
+    lines = headline(rows)
+    assert lines == [
+        "60 trajectories",
+        f"solved of judged ones: {said['rl']}, {said['sft']}",
+        f"controls: {said['sft+blank']}, {said['sft+swapped']}",
+    ]
+    assert "; ".join(lines) in client(index).get("/").text
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(listing(rows, most=20))
+    shown = console.export_text()
+    assert "(the last 20, without controls)" in shown and lines[1] in shown and lines[2] in shown
+    assert not re.search(r"sft\+(blank|swapped) +0 +\d", shown), "a control stands among the last rows"
+    only = [row for row in rows if row.control]
+    assert headline(only)[0] == "12 trajectories" and headline(only)[1].startswith("controls: ")
+    console.print(listing(only, most=5))
+    assert "(the last 5)" in console.export_text()
+
+
+def test_a_folder_of_runs_is_counted_by_run_and_continuations_together(tmp_path: Path) -> None:
+    collect_run(tmp_path / "demo/collect", "reflect", (1.0,), 3)
+    with Run.open(tmp_path / "demo/mine", "mine", Config()) as run:
+        for i, arm in enumerate(("", "fix-0-1", "fix-0-12")):
+            t = trajectory(run.images, task(i), 2, model="runs/sft/checkpoint", arm=arm)
+            run.append("trajectory", t)
+            run.append("verdict", verdict(t, i > 0))
+    lines = headline(Index.open(tmp_path / "demo").rows())
+    assert lines[1:] == ["solved of judged ones: collect/reflect 3 of 3, mine/sft 0 of 1, mine/fix 2 of 2"]
 
 
 def test_the_terminal_gets_no_control_characters(hostile: Path) -> None:

@@ -6,6 +6,8 @@ forbids scripts other than the viewer's own. The viewer reads run directories an
 
 from pathlib import Path
 
+from rmsweb.errors import ConfigError
+
 
 def show(run: Path, out: Path | None = None, port: int = 0) -> None:
     """The verb `view`: serve a run (or a folder of runs) until interrupted, or write it to the folder `out`."""
@@ -15,6 +17,8 @@ def show(run: Path, out: Path | None = None, port: int = 0) -> None:
 
     index = Index.open(run)
     if out is not None:
+        if out.exists() and not out.is_dir():
+            raise ConfigError(f"-o {out} is a file; choose a folder")
         from rmsweb.view.export import export
 
         print(export(index, out))

@@ -6,14 +6,15 @@ looked at: `refresh` reads what was added. A redone episode is shown as its last
 """
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from rmsweb.bench.metrics import mode_by_stop, outcome_of
-from rmsweb.bench.scores import arm_of
+from rmsweb.bench.scores import arm_of, is_control
 from rmsweb.errors import DataError, RunError
 from rmsweb.records import Reflection, Trajectory, Verdict
 from rmsweb.store import Images, Run, read_jsonl
@@ -41,6 +42,37 @@ class Row:
     verdict: str
     """`solved`, `not solved` or `no verdict`."""
     reason: str
+
+    @property
+    def group(self) -> str:
+        """What is counted together: an arm of a run. Continuations (`fix-0-3`) are counted whatever step they are from,
+        a checkpoint is named without its folders."""
+        arm = re.sub(r"^(fix|flip)-\d+-\d+$", r"\1", self.arm)
+        arm = arm.removesuffix("/checkpoint").rpartition("/")[2] or arm
+        return f"{self.run}/{arm}" if self.run else arm
+
+    @property
+    def control(self) -> bool:
+        """The policy saw other pictures than the page's."""
+        return is_control(self.arm)
+
+
+def headline(rows: Sequence[Row]) -> list[str]:
+    """How many there are, and what the verdicts say of every model or arm by itself, controls apart (view.js says the
+    same of the rows that its filters leave)."""
+    groups: dict[bool, dict[str, list[int]]] = {False: {}, True: {}}
+    for row in rows:
+        counts = groups[row.control].setdefault(row.group, [0, 0])
+        counts[0] += row.verdict == "solved"
+        counts[1] += row.verdict != "no verdict"
+    judged = {kind: {name: one for name, one in of.items() if one[1]} for kind, of in groups.items()}
+    lines = [f"{len(rows)} trajectories"]
+    if len(groups[False]) == 1 and not judged[True]:
+        return [lines[0] + "".join(f", {won} of {n} judged ones solved" for won, n in judged[False].values())]
+    for kind, what in ((False, "solved of judged ones"), (True, "controls")):
+        said = ", ".join(f"{name} {won} of {n}" for name, (won, n) in judged[kind].items())
+        lines += [f"{what}: {said}"] if said else []
+    return lines
 
 
 @dataclass(slots=True, frozen=True)

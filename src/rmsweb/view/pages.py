@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from rmsweb.bench.drawing import describe, overlay_svg
 from rmsweb.records import Step, Stop
-from rmsweb.view.index import Row, Story
+from rmsweb.view.index import Row, Story, headline
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -91,7 +91,8 @@ def list_page(title: str, rows: Sequence[Row], addresses: Addresses) -> str:
         if len(values) > 1:
             choices.append((name, label, values))
     return _environment().get_template("list.html.jinja").render(
-        title=title, rows=rows, choices=choices, at=addresses, filters=[name for name, _ in FILTERS]
+        title=title, rows=rows, said="; ".join(headline(rows)), choices=choices, at=addresses,
+        filters=[name for name, _ in FILTERS],
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rmsweb.view.index import Row
+from rmsweb.view.index import Row, headline
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -12,17 +12,23 @@ MARKS = {"solved": "[blue]✓[/]", "not solved": "[red]✕[/]", "no verdict": "?
 
 
 def listing(rows: Sequence[Row], most: int | None = None) -> "Table":
-    """One line a trajectory; `most` shows only the last so many and says how many there are."""
+    """One line a trajectory; of more than `most` only the last so many, controls left out."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    solved, judged = (sum(row.verdict in kinds for row in rows) for kinds in (["solved"], ["solved", "not solved"]))
-    title = f"{len(rows)} trajectories, {solved} of {judged} judged ones solved"
-    shown = rows if most is None else rows[-most:]
+    title = headline(rows)
+    told = [row for row in rows if not row.control] or rows
+    shown = rows if most is None or len(rows) <= most else told[-most:]
     if len(shown) < len(rows):
-        title += f" (the last {len(shown)})"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        title[0] += f" (the last {len(shown)}" + (", without controls)" if len(told) < len(rows) else ")")
+    table = Table(
+        title=escape("\n".join(map(_printable, title))),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     table.add_column("")
     table.add_column("goal", ratio=1, no_wrap=True, overflow="ellipsis")
     for heading in ("template", "arm"):

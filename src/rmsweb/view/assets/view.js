@@ -6,6 +6,19 @@ const store = {
   set(name, value) { try { sessionStorage.setItem(name, JSON.stringify(value)); } catch { /* no storage: no memory */ } },
 };
 
+// As `headline` of index.py: every model by itself, controls apart.
+function headline(part, models, controls) {
+  const said = (groups) => [...groups].filter(([, one]) => one.judged).map(([name, one]) => `${name} ${one.solved} of ${one.judged}`);
+  if (models.size === 1 && !said(controls).length) {
+    const [one] = models.values();
+    return one.judged ? `${part}, ${one.solved} of ${one.judged} judged ones solved` : part;
+  }
+  const lines = [part];
+  if (said(models).length) lines.push(`solved of judged ones: ${said(models).join(", ")}`);
+  if (said(controls).length) lines.push(`controls: ${said(controls).join(", ")}`);
+  return lines.join("; ");
+}
+
 function list() {
   const rows = [...document.querySelectorAll("#rows tbody tr")];
   const selects = [...document.querySelectorAll("select[data-filter]")];
@@ -24,18 +37,21 @@ function list() {
   function apply() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = [];
-    let solved = 0, judged = 0;
+    const models = new Map(), controls = new Map();
     for (const row of rows) {
       const fits = selects.every((s) => !s.value || row.getAttribute(`data-${s.dataset.filter}`) === s.value)
         && words.every((word) => row.dataset.text.includes(word));
       row.hidden = !fits;
       if (!fits) continue;
       shown.push(row.dataset.key);
-      if (row.dataset.verdict !== "no verdict") judged += 1;
-      if (row.dataset.verdict === "solved") solved += 1;
+      const groups = row.hasAttribute("data-control") ? controls : models;
+      if (!groups.has(row.dataset.group)) groups.set(row.dataset.group, { solved: 0, judged: 0 });
+      const counts = groups.get(row.dataset.group);
+      if (row.dataset.verdict !== "no verdict") counts.judged += 1;
+      if (row.dataset.verdict === "solved") counts.solved += 1;
     }
     const part = shown.length === rows.length ? `${rows.length} trajectories` : `${shown.length} of ${rows.length} trajectories`;
-    document.getElementById("count").textContent = judged ? `${part}, ${solved} of ${judged} judged ones solved` : part;
+    document.getElementById("count").textContent = headline(part, models, controls);
     document.getElementById("none").hidden = shown.length > 0;
     store.set("order", shown);
   }
