@@ -7,7 +7,7 @@ RUN ?= runs/demo
 .PHONY: help setup demo test check unit docs perf clean-runs
 
 help:
-	@echo "make demo   set up, then run the whole recipe: collect, sft, mine, rl, eval, report (about 12 minutes)"
+	@echo "make demo   set up, then run the whole recipe: collect, sft, mine, rl, eval, report (about 10 minutes)"
 	@echo "make test   set up, then lint, types, unit, browser and end-to-end tests"
 	@echo "make check  lint and types only     make unit  unit tests only     make perf  speed ratios"
 
