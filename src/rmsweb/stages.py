@@ -292,13 +292,14 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
     models = {name: model(path) for name, path in named.items()}
     controls = {Path(given["control"]).name: model(given["control"])} if "control" in given else {}
     with open_run(out, "eval", config, given) as run:
+        suites = {str(asked.name): parts.build_suite(asked, config) for asked in stage.wanted(config)}
+        stage.refuse_changed_file(config, run, suites)
         if (done := _finished(run)) is not None:
             return done
 
         def policies(of: Mapping[str, ModelConfig]) -> dict[str, Any]:
             return {name: parts.build_policy(one, config, run.images) for name, one in of.items()}
 
-        suites = {str(asked.name): parts.build_suite(asked, config) for asked in stage.wanted(config)}
         judges = {name: parts.build_judge(suite, config, run) for name, suite in suites.items()}
         exams = stage.exams(config, suites, judges)
 

@@ -9,12 +9,13 @@ from test_exam import CONFIG, play
 
 from rmsweb.bench.compare import examined
 from rmsweb.bench.disjoint import assert_disjoint, overlap
+from rmsweb.bench.exam import refuse_changed_file
 from rmsweb.bench.layout import stages_in
 from rmsweb.bench.paper import selected
-from rmsweb.bench.setting import Asked, read_asked, what_it_is
+from rmsweb.bench.setting import Asked, read_asked, what_it_is, write_asked
 from rmsweb.config import Config, EvalConfig, SuiteConfig, load
-from rmsweb.errors import ConfigError
-from rmsweb.records import Score, Task
+from rmsweb.errors import ConfigError, RunError
+from rmsweb.records import Score, Stop, Task, Trajectory
 from rmsweb.store import Run
 from rmsweb.web.suite import FileSuite
 
@@ -122,3 +123,42 @@ def test_a_selection_of_a_public_file_says_of_what() -> None:
     assert (len(asked.tasks), asked.tasks_of) == (40, 595) and "fara" in asked.version
     assert asked.task_file == "5c8cb175fdac7a5e" and asked.excluded == {"Allrecipes--1": "no longer possible"}
     assert {task.suite for task in asked.tasks} == {"webvoyager"} and asked.tasks[1].id != "Allrecipes--1"
+
+
+def test_an_edited_task_file_is_refused_before_and_after_the_end(tmp_path: Path) -> None:
+    rows = [web_task("a", "Buy a mug"), web_task("b", "Buy a lamp")]
+    file = tmp_path / "t.jsonl"
+
+    def write(tasks: list[Task]) -> None:
+        file.write_text("".join(row.model_dump_json(exclude_defaults=True) + "\n" for row in tasks))
+
+    write(rows)
+    config = Config(suite=SuiteConfig(name="file", path=str(file)))
+    with Run.open(tmp_path / "r", "eval", config) as run:
+        write_asked(run, {"webvoyager": ask(config)})
+        write([rows[0]])
+        write_asked(run, {"webvoyager": ask(config)})  # nothing was played yet
+        write(rows)
+        write_asked(run, {"webvoyager": ask(config)})
+        task = ask(config).tasks[0]
+        run.append("trajectory", Trajectory(id="m/a#0", task=task, policy="m", stop=Stop.STEP_LIMIT))
+        run.finish()
+    for edited, said in (
+        ([rows[0].model_copy(update={"goal": "Sell a mug"}), rows[1]], r'task a goal: "Buy a mug" -> "Sell a mug"'),
+        (rows[:1], "task b: not among the tasks any more"),
+        ([*rows, web_task("c", "Buy a pen")], "task c: not among the tasks then"),
+    ):
+        write(edited)
+        with Run.open(tmp_path / "r", "eval", config) as run:
+            with pytest.raises(RunError, match=rf"(?s)choose another -o.*{said}"):
+                refuse_changed_file(config, run, {"file": FileSuite()})
+            with pytest.raises(RunError, match="attempts at other tasks"):
+                write_asked(run, {"webvoyager": ask(config)})
+            assert len(read_asked(run)["webvoyager"].tasks) == 2
+            run.leave()
+    write(rows)
+    with Run.open(tmp_path / "r", "eval", config) as run:
+        refuse_changed_file(config, run, {"file": FileSuite()})
+        file.unlink()
+        refuse_changed_file(config, run, {"file": FileSuite()})
+        run.leave()

@@ -13,13 +13,14 @@ Models run one after the other (several at once would share the cores), tasks of
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmsweb.bench import scores
 from rmsweb.bench.controls import KINDS, Donors, PictureControl
 from rmsweb.bench.disjoint import assert_disjoint
 from rmsweb.bench.paper import selected
-from rmsweb.bench.setting import Asked, facts_of, write_asked
+from rmsweb.bench.setting import Asked, facts_of, refuse_other_tasks, write_asked
 from rmsweb.config import Config, SuiteConfig
 from rmsweb.errors import RunError
 from rmsweb.progress import Progress, Silent
@@ -79,6 +80,16 @@ def exams(config: Config, suites: Mapping[str, "Suite"], judges: Mapping[str, "J
     asked = wanted(config)
     papers = selected(config, [(suites[one.name], one) for one in asked])
     return [Exam(suites[one.name], paper, judges[one.name]) for one, paper in zip(asked, papers, strict=True)]
+
+
+def refuse_changed_file(config: Config, run: Run, suites: Mapping[str, "Suite"]) -> None:
+    """Raise RunError when a task file asks for other tasks than the run's attempts were made at.
+
+    To be called for a finished run too: its summary is that of the file as it was. A file that is gone says nothing.
+    """
+    if config.suite.name == "file" and Path(config.suite.path).is_file():
+        papers = selected(config, [(suites[one.name], one) for one in wanted(config)])
+        refuse_other_tasks(run, {scores.exam_of(paper.tasks[0]): paper.tasks for paper in papers})
 
 
 async def run(

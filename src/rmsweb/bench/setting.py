@@ -14,12 +14,14 @@ from pydantic import Field, ValidationError
 
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.wording import counted
-from rmsweb.errors import DataError
+from rmsweb.errors import DataError, RunError
 from rmsweb.records import Record, Score, Task
-from rmsweb.store import Run
+from rmsweb.store import Run, difference
 from rmsweb.tasksets.taskset import ids_hash, text_hash
 
 FILE = "exam.json"
+SHOWN = 8
+"""Most differences that an error names."""
 
 
 class Asked(Record):
@@ -106,7 +108,8 @@ def differing(settings: Sequence[Setting]) -> list[str]:
 
 
 def write_asked(run: Run, asked: Mapping[str, Asked]) -> None:
-    """Write exam.json: exam name -> what was asked for."""
+    """Write exam.json: exam name -> what was asked for. Raises RunError as `refuse_other_tasks`."""
+    refuse_other_tasks(run, {name: one.tasks for name, one in asked.items()})
     run.write_json(FILE, {name: json.loads(one.model_dump_json(exclude_defaults=True)) for name, one in asked.items()})
 
 
@@ -123,6 +126,37 @@ def read_asked(run: Run) -> dict[str, Asked]:
         raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path) from error
     except (ValueError, AttributeError) as error:
         raise DataError(f"not the record of an exam: {error}; the same eval command writes it again", path) from error
+
+
+def refuse_other_tasks(run: Run, wanted: Mapping[str, Sequence[Task]]) -> None:
+    """Raise RunError when a run that holds attempts was asked for other tasks than `wanted`, by exam name.
+
+    A file may be edited between two calls, and attempts at one text must not be scored under another. What tasks a run
+    from before exam.json was asked for is not known.
+    """
+    if not run.file("trajectory").exists() or b"\n" not in run.file("trajectory").read_bytes():
+        return
+    before = read_asked(run)
+    lines = [line for name in wanted if name in before for line in _other_tasks(before[name].tasks, wanted[name])]
+    lines += [f"exam {name}: not asked for any more" for name in before if name not in wanted]
+    lines += [f"exam {name}: not asked for then" for name in wanted if before and name not in before]
+    if lines:
+        more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+        said = "\n  ".join([*lines[:SHOWN], *more])
+        advice = "put the task file back as it was or choose another -o"
+        raise RunError(f"{run.path} holds attempts at other tasks; {advice}:\n  {said}")
+
+
+def _other_tasks(old: Sequence[Task], new: Sequence[Task]) -> list[str]:
+    """One line for each task in which two lists differ."""
+    was, now = ({task.id: task.model_dump(mode="json") for task in tasks} for tasks in (old, new))
+    gone = [f"task {ident}: not among the tasks any more" for ident in was if ident not in now]
+    added = [f"task {ident}: not among the tasks then" for ident in now if ident not in was]
+    return [
+        *(f"task {ident} {line}" for ident in was if ident in now for line in difference(was[ident], now[ident])),
+        *gone,
+        *added,
+    ]
 
 
 def recorded_overlap(run: Run, exam: str) -> dict[str, int] | None:
