@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rmsweb.actions import LeftClick, Point
-from rmsweb.bench import judge_eval
+from rmsweb.bench import judge_eval, protocols
+from rmsweb.bench.layout import Stage
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Trajectory, Verdict
@@ -89,8 +90,7 @@ def test_a_judge_run_finds_agents_and_tasks_in_the_run_that_it_judged(tmp_path: 
     rows = [(attempt(f"t{i}", arm), None) for i in range(3) for arm in ("operator", "SeeAct")]
     run = stored(tmp_path / "run", rows)
     again = tmp_path / "again"
-    with Run.open(again, "judge", Config(), {"eval": run / "trajectories.jsonl"}) as judged:
-        judged.manifest["inputs"]["eval"]["path"] = str(run)
+    with Run.open(again, "judge", Config(), {"eval": run}) as judged:
         for trajectory, _ in rows:
             good = trajectory.policy == "operator"
             judged.append("verdict", Verdict(success=good, judge="other", trajectory_id=trajectory.id))
@@ -101,6 +101,36 @@ def test_a_judge_run_finds_agents_and_tasks_in_the_run_that_it_judged(tmp_path: 
     assert set(found["by_agent"]["parts"]) == {"Operator", "SeeAct"}
     run.rename(tmp_path / "moved")
     assert judge_eval.run({"judge": again}, labels)["judges"]["other"]["n"] == 6, "the ids say enough"
+
+
+def test_old_verdicts_are_not_joined_with_new_attempts(tmp_path: Path) -> None:
+    run = stored(tmp_path / "run", [(attempt("t0", "m", steps=1), True)])
+    with Run.open(tmp_path / "judged", "judge", Config(), {"eval": run}) as judged:
+        judged.append("verdict", Verdict(success=True, judge="other", trajectory_id="m/t0#0"))
+        judged.finish()
+    labels = labelled(tmp_path / "own.json", **{"m/t0#0": 1})
+    stages = [Stage("judge", tmp_path / "judged")]
+    assert judge_eval.run({"judge": tmp_path / "judged"}, labels)["judges"]["other"]["n"] == 1
+    assert [s.path for s in protocols.judged_stages(stages[0], stages)] == [run]
+    run.rename(tmp_path / "moved")
+    stored(run, [(attempt("t0", "m", steps=3), True)])
+    with pytest.raises(DataError, match=rf"judged.*{run} held before; that run has changed since"):
+        judge_eval.run({"judge": tmp_path / "judged"}, labels)
+    with pytest.raises(DataError, match=rf"judged.*{run} held before; that run has changed since"):
+        protocols.judged_stages(stages[0], [*stages, Stage("eval", run)])
+    moved = [*stages, Stage("eval", run), Stage("old", tmp_path / "moved")]
+    assert [s.name for s in protocols.judged_stages(stages[0], moved)] == ["old"]
+
+
+def test_a_changed_label_in_a_folder_is_refused_like_one_in_a_file(tmp_path: Path) -> None:
+    run = stored(tmp_path / "run", [(attempt("t0"), True), (attempt("t1"), False)])
+    (tmp_path / "labels").mkdir()
+    file = labelled(tmp_path / "labels" / "own.json", **{"t0#0": 1, "t1#0": 1})
+    judge_eval.run({"eval": run}, file.parent, out=tmp_path / "out")
+    judge_eval.run({"eval": run}, file.parent, out=tmp_path / "out")
+    labelled(file, **{"t0#0": 1, "t1#0": 0})
+    with pytest.raises(RunError, match=r"other settings or inputs: labels .* changed since"):
+        judge_eval.run({"eval": run}, file.parent, out=tmp_path / "out")
 
 
 def test_a_judged_run_that_is_gone_is_read_by_its_trajectory_ids(tmp_path: Path) -> None:

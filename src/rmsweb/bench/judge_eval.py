@@ -6,6 +6,7 @@ labelled and was not judged, and what could not be told apart is counted and nam
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +18,11 @@ from rmsweb.bench.judge_tables import table
 from rmsweb.bench.labelled import Attempt
 from rmsweb.bench.labels import AUTO, Judgement, Label, LabelFile, read_labels
 from rmsweb.bench.metrics import result_of
+from rmsweb.bench.protocols import JUDGE, REPLIES, changed
 from rmsweb.bench.scores import arm_of
-from rmsweb.errors import ConfigError, DataError
+from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.records import Record, Trajectory, Verdict
-from rmsweb.store import Run
+from rmsweb.store import Run, file_hash
 
 __all__ = ["Judged", "evaluate", "judgements_of", "run", "table"]
 
@@ -80,10 +82,28 @@ def run(
     if out is not None:
         settings = Settings(labels_format=labels_format, rule=rule, resamples=resamples, seed=seed)
         with Run.open(out, "judge-eval", settings, {"labels": labels, **sources}) as store:
+            _refuse_others(store, summary)
             store.write_json("summary.json", summary)
             store.write_json("pairs.json", pairs)
             store.finish(pairs=len(pairs))
     return summary
+
+
+def _refuse_others(store: Run, summary: Mapping[str, Any]) -> None:
+    """Raise RunError when the run's summary is one of other labels or judgements: of a folder the manifest knows only
+    record files."""
+    path = store.path / "summary.json"
+    if not path.exists():
+        return
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        old, new = ({"labels": s["labels"], **s["sources"]} for s in (before, summary))
+        other = [name for name in old if name in new and old[name]["sha256"] != new[name]["sha256"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DataError("is no summary of judge-eval; choose another -o", path) from None
+    if other:
+        said = ", ".join(f"{name} ({new[name]['path']})" for name in other)
+        raise RunError(f"{store.path} is about other settings or inputs: {said} changed since; choose another -o")
 
 
 def evaluate(
@@ -238,13 +258,24 @@ def _from_run(run: Run, name: str) -> list[Judged]:
     verdicts = {verdict.trajectory_id: verdict for verdict in run.read("verdict", Verdict)}
     if not verdicts:
         raise DataError(f"holds no verdict; judge it first: rmsweb judge --from {run.path} -o JUDGED", run.path)
-    folders = [run.path, *(Path(item["path"]) for item in run.manifest["inputs"].values())]
     trajectories: dict[str, Trajectory] = {}
-    for folder in folders if run.manifest["verb"] == "judge" else folders[:1]:
-        if (folder / "run.json").exists():
-            found = Run.read_only(folder).read("trajectory", Trajectory)
-            trajectories |= {trajectory.id: trajectory for trajectory in found if trajectory.id in verdicts}
+    for source in [run, *(_judged_runs(run) if run.manifest["verb"] == JUDGE else ())]:
+        found = source.read("trajectory", Trajectory)
+        trajectories |= {trajectory.id: trajectory for trajectory in found if trajectory.id in verdicts}
     return [_from_verdict(verdict, trajectories.get(ident), name) for ident, verdict in verdicts.items()]
+
+
+def _judged_runs(run: Run) -> list[Run]:
+    """The runs that a run of `judge` judged, as far as they are there. Raises DataError for one that has changed."""
+    found = []
+    for name, item in run.manifest["inputs"].items():
+        folder = Path(item["path"])
+        if name == REPLIES or not (folder / "run.json").exists():
+            continue
+        if file_hash(folder) != item["sha256"]:
+            raise changed(run.path, folder)
+        found.append(Run.read_only(folder))
+    return found
 
 
 def _from_verdict(verdict: Verdict, trajectory: Trajectory | None, name: str) -> Judged:

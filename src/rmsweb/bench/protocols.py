@@ -81,7 +81,7 @@ def with_judged(stages: Sequence[Stage]) -> tuple[list[Stage], dict[Stage, list[
 def judged_stages(stage: Stage, given: Sequence[Stage]) -> list[Stage]:
     """The runs that a run of `judge` judged: given ones, else where its manifest says they lie.
 
-    Raises RunError for a run that is at neither place.
+    Raises RunError for a run that is at neither place, DataError for one whose records are not those that were judged.
     """
     found = []
     inputs: Mapping[str, Any] = stage.manifest.get("inputs", {})
@@ -92,12 +92,21 @@ def judged_stages(stage: Stage, given: Sequence[Stage]) -> list[Stage]:
         here = next((s for s in others if s.path.resolve() == path), None)
         if here is None and (path / "run.json").exists():
             here = Stage(name, path)
-        if here is None:
-            here = next((s for s in others if file_hash(s.path) == item.get("sha256")), None)
+        if here is None or file_hash(here.path) != item.get("sha256"):  # given under another path, perhaps
+            moved = next((s for s in others if file_hash(s.path) == item.get("sha256")), None)
+            if here is not None and moved is None:
+                raise changed(stage.path, here.path)
+            here = moved
         if here is None:
             raise RunError(f"{stage.path} judged the run {path}, which is not there; give it with --from {name}=RUN")
         found.append(here)
     return found
+
+
+def changed(judged: Path, source: Path) -> DataError:
+    """The error for a run of `judge` whose source holds other records by now: its verdicts are not on those."""
+    said = f"its verdicts are on what {source} held before; that run has changed since (SHA-256 in run.json)"
+    return DataError(f"{said}: judge it again into another -o, or give the old one back", judged)
 
 
 def verdicts_of(stage: Stage) -> dict[str, Verdict]:
