@@ -97,6 +97,18 @@ def test_the_task_set_is_joined_by_id_and_a_differing_text_is_named(tmp_path: Pa
     assert again["task_set"] == summary["task_set"]
 
 
+def test_tasks_belong_to_the_import(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "a")
+    import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    with pytest.raises(RunError, match="made without --tasks; choose another -o"):
+        import_runs("om2w", tmp_path / "in", tmp_path / "run", tasks=[task("a")])
+    import_runs("om2w", tmp_path / "in", tmp_path / "joined", tasks=[task("a")])
+    for tasks in ([], [task("a", "other")]):
+        with pytest.raises(RunError, match="joined with other tasks"):
+            import_runs("om2w", tmp_path / "in", tmp_path / "joined", tasks=tasks)
+    assert import_runs("om2w", tmp_path / "in", tmp_path / "joined", tasks=[task("a")])["task_set"]["joined"] == ["a"]
+
+
 def test_the_run_is_one_like_any_other(tmp_path: Path) -> None:
     om2w(tmp_path / "in" / "a")
     summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")

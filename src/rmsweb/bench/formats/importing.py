@@ -6,6 +6,7 @@ never ends the rest (it is skipped, with its reason); the same command again goe
 imported_verdicts.jsonl.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from rmsweb.records import Task, Trajectory, Verdict
 from rmsweb.store import Run
 
 ORIGIN = "import.json"
-"""What was imported: format, folder, model."""
+"""What was imported: format, folder, model, and the hash of the task set that it was joined with."""
 STORED = "imported_verdict"
 
 
@@ -39,7 +40,7 @@ def import_runs(
     folder = Path(folder)
     name, units = find(format, folder)
     with Run.open(Path(out), "import", Config(), compare=()) as run:
-        _same_origin(run, {"format": name, "folder": str(folder.resolve()), "model": model})
+        _same_origin(run, {"format": name, "folder": str(folder.resolve()), "model": model, "tasks": _named_by(tasks)})
         work = _Import(run, name, folder, {task.id: task for task in tasks}, model)
         for unit in units:
             work.take(unit)
@@ -157,8 +158,16 @@ def _facts(trajectory: Trajectory) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
+def _named_by(tasks: Sequence[Task]) -> str:
+    """Names a task set by what its tasks are; empty without one."""
+    if not tasks:
+        return ""
+    return hashlib.sha256("\n".join(sorted(task.model_dump_json() for task in tasks)).encode()).hexdigest()[:16]
+
+
 def _same_origin(run: Run, origin: dict[str, str]) -> None:
-    """Refuse to import something else into the same run."""
+    """Refuse to import something else into the same run, or the same joined with other tasks: what is stored already
+    would stay as it was."""
     path = run.path / ORIGIN
     if not path.exists():
         run.write_json(ORIGIN, origin)
@@ -167,5 +176,11 @@ def _same_origin(run: Run, origin: dict[str, str]) -> None:
         before = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"not a record of an import: {error}; choose another -o", path) from None
-    if before != origin:
-        raise RunError(f"{run.path} holds another import ({before}); choose another -o")
+    if not isinstance(before, dict):
+        raise DataError("not a record of an import: no object; choose another -o", path)
+    said = {key: before.get(key, "") for key in origin}
+    if said | {"tasks": ""} != origin | {"tasks": ""}:
+        raise RunError(f"{run.path} holds another import ({said}); choose another -o")
+    if "tasks" in before and said != origin:
+        how = f"joined with other tasks ({said['tasks']})" if said["tasks"] else "made without --tasks"
+        raise RunError(f"{run.path} holds an import {how}; choose another -o, or give the same --tasks")
