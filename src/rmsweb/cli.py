@@ -156,6 +156,8 @@ def validate(
     for row, field, message in found["problems"]:
         print(f"row {row}: {field}: {message}")
     print(f"{found['rows']} rows, {found['pictures']} pictures, {len(found['problems'])} problems")
+    if not found["whole"]:
+        print("stopped there: the rows behind were not read")
     raise typer.Exit(1 if found["problems"] else 0)
 
 
@@ -195,9 +197,11 @@ def tasks_make(
     ids: Annotated[str, typer.Option("--ids", help="A list of ids that `tasks list` shows: only these.")] = "",
 ) -> None:
     """A task set with moved dates, or a part of it, under a name that says so."""
+    from rmsweb.config import load
     from rmsweb.tasksets import command
 
-    print(command.command_make(path, out, patches=patches, ids=ids))
+    search_url = load(None).browser.search_url
+    print(command.command_make(path, out, patches=patches, ids=ids, search_url=search_url))
 
 
 @app.command()

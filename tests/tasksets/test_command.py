@@ -59,6 +59,8 @@ def test_a_patched_set_and_the_tasks_of_a_list(file: Path) -> None:
     said = command_make(file, out, patches=patches)
     assert "excluded: 1 task\n    passed (own, 2026-12-02): Allrecipes--0" in said and "+patch:" in said
     assert [task.id for task in load(out).tasks] == ["Allrecipes--1"]
+    assert f"sha256 {load(out).sha256[:16]}" in said and load(file).sha256[:16] not in said
+    assert said.splitlines()[1] == command_check(out).splitlines()[0]
     listed = command_make(file, file.parent / "list.jsonl", ids="webvoyager-common-496")
     assert "webvoyager-common-496 of unknown" in listed and "494 of the 496 tasks" in listed
     with pytest.raises(ConfigError, match="is a list of webtailbench"):

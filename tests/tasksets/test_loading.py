@@ -1,6 +1,7 @@
 """Synthetic rows of every layout, and files that are wrong: taken, taken with a remark, or refused by name."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,37 @@ def test_only_and_together(tmp_path: Path) -> None:
 def test_wrong_reference_files(tmp_path: Path, value: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         reference_answers(text(tmp_path, json.dumps(value)))
+
+
+TSV = "benchmark\tid\ttask_summary\tinit_url\tprecomputed_rubric\n"
+
+
+@pytest.mark.parametrize(
+    ("goals", "line"),
+    [
+        (["one", '"two', "three"], 3),
+        (['"one', "two", 'the "end"'], 2),
+        (['"one', "two", 'end"'], 2),
+        (['"one', 'end"'], 2),
+        (['"one" two'], 2),
+    ],
+)
+def test_an_unpaired_quote_is_named_and_swallows_no_task(tmp_path: Path, goals: list[str], line: int) -> None:
+    rows = "".join(f"w\tt{n}\t{goal}\thttps://a.example/\t\n" for n, goal in enumerate(goals))
+    with pytest.raises(DataError, match=rf":{line}: .*begins with"):
+        load(text(tmp_path, TSV + rows))
+
+
+def test_a_quoted_cell_may_span_lines(tmp_path: Path) -> None:
+    rubric = json.dumps({"items": ITEMS}, indent="\t").replace('"', '""')
+    rows = f'w\ta\t"first\nsecond ""line"""\thttps://a.example/\t"{rubric}"\nw\tb\ttwo\thttps://b.example/\t\n'
+    found = load(text(tmp_path, TSV + rows)).tasks
+    assert [t.id for t in found] == ["a", "b"] and found[0].goal.endswith('"line"')
+    assert found[0].meta["rubric"] == {"items": ITEMS}
+
+
+def test_a_device_or_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(DataError, match="is no regular file"):
+            load(path)

@@ -5,6 +5,7 @@ Owns the wording of these listings. Prints nothing itself and changes nothing bu
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def command_make(
     today: date | None = None,
     search_url: str = "",
 ) -> str:
-    """Write a patched set or the tasks of a list (`COMMON`) as rmsweb's JSON lines, and say what it is."""
+    """Write a patched set or the tasks of a list (`COMMON`) as rmsweb's JSON lines, and say what the new file is (its
+    own hashes and version), what it was made of and what was left out."""
     taskset = load(path, search_url=search_url)
     if patches is not None:
         taskset = apply_patches(taskset, patches)
@@ -62,7 +64,10 @@ def command_make(
             raise ConfigError(f"{ids} is a list of {COMMON[ids][0]}, {path} is {taskset.name}")
         taskset = only(taskset, common(ids), ids)
     save(taskset, out)
-    return f"{out}\n{describe(taskset, today or date.today())}"
+    made = load(out, search_url=search_url)
+    notes = dict.fromkeys((f"made of {path}: {taskset.label}", *made.notes, *taskset.notes))
+    said = replace(made, notes=tuple(notes), excluded=taskset.excluded)
+    return f"{out}\n{describe(said, today or date.today())}"
 
 
 def describe(taskset: TaskSet, today: date) -> str:

@@ -26,6 +26,9 @@ LAYOUTS = (
 )
 
 
+QUOTES = 'a cell that begins with " ends with one, and each " in it is written twice'
+
+
 class Row(NamedTuple):
     """One row: where it stands (1-based line) and its fields."""
 
@@ -67,6 +70,8 @@ def read_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise DataError("is a folder; name the task file in it", path)
+        if path.exists() and not path.is_file():  # a device or pipe may have no end
+            raise DataError("is no regular file; save the tasks into one", path)
         if (size := path.stat().st_size) > LARGEST:
             raise DataError(f"has {size / 1e6:.0f} MB, more than any task file ({LARGEST / 1e6:.0f} MB)", path)
         return path.read_bytes()
@@ -164,7 +169,7 @@ def _table(text: str, path: Path) -> Iterator[Row]:
     """Rows of tab-separated values, quoted as spreadsheets do."""
     if "\t" not in text.split("\n", 1)[0]:
         raise DataError(f"is neither JSON nor tab-separated values; {LAYOUTS}", path, 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True)
     header: list[str] | None = None
     end = 0
     try:
@@ -178,9 +183,18 @@ def _table(text: str, path: Path) -> Iterator[Row]:
                     continue
             if len(cells) > len(header) or len(cells) < min(3, len(header)):
                 raise DataError(f"has {len(cells)} cells where there are {len(header)} columns", path, line)
+            if len(header) > 2 and any(_swallows(cell, len(header)) for cell in cells):
+                raise DataError(f"a quoted cell goes on to line {end} and holds whole rows; {QUOTES}", path, line)
             yield Row(line, dict(zip(header, cells, strict=False)))
     except csv.Error as error:
-        raise DataError(f"is no table of tab-separated values: {error}", path, end + 1) from None
+        raise DataError(f"is no table of tab-separated values: {error}; {QUOTES}", path, end + 1) from None
+
+
+def _swallows(cell: str, columns: int) -> bool:
+    """Whether an unpaired quote made rows part of a cell: it spans lines and holds the tabs of a row, those that
+    indent a line not counted."""
+    first, *more = cell.split("\n")
+    return bool(more) and first.count("\t") + sum(line.lstrip().count("\t") for line in more) >= columns - 1
 
 
 def _header(cells: list[str], path: Path) -> list[str]:
