@@ -78,7 +78,7 @@ def test_texts_and_pictures_are_what_sft_sees(tmp_path: Path, profile: dict[str,
         assert [(tmp_path / "out" / p).read_bytes() for p in paths] == wanted["images"]
         assert not any(Path(p).is_absolute() for p in paths)
     report = validate(tmp_path / "out" / f"{style}.jsonl")
-    assert report == {"rows": 3, "pictures": summary["pictures"], "problems": []}
+    assert report == {"rows": 3, "pictures": summary["pictures"], "problems": [], "whole": True}
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_every_row_is_checked(tmp_path: Path, row: Any, problem: tuple[str, str]
     good = json.dumps({"conversations": TURNS, "images": ["a.png"]})
     report = validate(put(tmp_path / "d" / "rows.jsonl", f"{good}\n\n{line}\n"))
     if problem is None:
-        assert report == {"rows": 2, "pictures": 1, "problems": []}
+        assert report == {"rows": 2, "pictures": 1, "problems": [], "whole": True}
     else:
         found = [p for p in report["problems"] if isinstance(p, Problem)]
         assert [p.row for p in found] == [3] * len(found) and any(
@@ -220,3 +220,14 @@ def test_a_file_without_rows_or_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         validate(tmp_path / "gone.jsonl")
     assert validate(put(tmp_path / "bytes.jsonl", b"\xff\n"))["problems"][0].row == 1
+
+
+def test_odd_types_are_problems_and_a_check_that_stops_says_so(tmp_path: Path) -> None:
+    row = json.dumps({"messages": [{"role": ["x"], "content": 5}]}) + "\n"
+    report = validate(put(tmp_path / "one.jsonl", row))
+    assert ("messages.0", "has no role system, user or assistant") in {p[1:] for p in report["problems"]}
+    assert report["whole"]
+    long = validate(put(tmp_path / "many.jsonl", row * 500))
+    assert not long["whole"] and long["rows"] < 500
+    with pytest.raises(DataError, match="is no file"):
+        validate(tmp_path)

@@ -1,3 +1,6 @@
+import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,9 @@ from specimens import eval_run
 
 from rmsweb.bench import reading
 from rmsweb.bench.formats import export_runs, import_runs
+from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError, RunError
-from rmsweb.records import Trajectory
+from rmsweb.records import Stop, Trajectory
 from rmsweb.store import Run
 
 WRITABLE = ["om2w", "webvoyager", "fara"]
@@ -112,3 +116,48 @@ def test_formats_that_are_only_read_and_runs_without_trajectories(tmp_path: Path
         export_runs("om2w", run, tmp_path / "out")
     with pytest.raises(RunError, match="is no run directory"):
         export_runs("om2w", tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("format", WRITABLE)
+def test_a_folder_of_another_record_is_written_again(tmp_path: Path, format: str) -> None:
+    run, _ = run_with(tmp_path / "run", [made("a"), made("b")])
+    first = export_runs(format, run, tmp_path / "out")
+    files = {p: p.stat().st_ino for p in (tmp_path / "out").rglob("*") if p.is_file() and p.name != "export.json"}
+    assert export_runs(format, run, tmp_path / "out") == first
+    assert {p: p.stat().st_ino for p in files} == files, "what is the same is left as it is"
+    run.rename(tmp_path / "old")
+    run_with(run, [made("a", last=("new answer", "t")), made("b")])
+    export_runs(format, run, tmp_path / "out")
+    import_runs(format, tmp_path / "out", tmp_path / "back")
+    assert {t.task.id: t.answer for t in trajectories(tmp_path / "back")} == {"a": "new answer", "b": "42"}
+
+
+def test_what_a_killed_export_left_is_removed_and_a_failed_one_claims_nothing(tmp_path: Path) -> None:
+    run, _ = run_with(tmp_path / "run", [made("a")])
+    with pytest.raises(DataError, match="no trajectory of 'typo'"):
+        export_runs("om2w", run, tmp_path / "out", policy="typo")
+    assert not (tmp_path / "out").exists()
+    export_runs("om2w", run, tmp_path / "out")
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for name, pid in ((".b", dead.pid), (".c", os.getppid())):
+        (tmp_path / "out" / f"{name}.{pid}.part").mkdir()
+    export_runs("om2w", run, tmp_path / "out")
+    assert [p.name for p in (tmp_path / "out").glob(".*")] == [f".c.{os.getppid()}.part"]
+
+
+@pytest.mark.parametrize("format", WRITABLE)
+def test_what_the_machine_broke_is_no_submission(tmp_path: Path, format: str) -> None:
+    _, found = run_with(tmp_path / "run", [made("a"), made("b", end="none")])
+    with Run.open(tmp_path / "second", "eval", Config()) as second:
+        second.append("trajectory", found[0])
+        second.append("trajectory", found[1].model_copy(update={"stop": Stop.BROWSER_ERROR, "detail": "gone"}))
+    summary = export_runs(format, tmp_path / "second", tmp_path / "out")
+    assert summary["broken"] == 1
+    if format == "fara":
+        assert summary["trajectories"] == 2 and summary["left_out"] == {}
+        final = json.loads((tmp_path / "out" / "traj" / "b" / "b_final_answer.json").read_text())
+        assert final["is_aborted"] is True
+    else:
+        assert summary["trajectories"] == 1 and summary["left_out"] == {"m/b#0": "browser_error: gone"}
+        assert not list((tmp_path / "out").glob("*b"))

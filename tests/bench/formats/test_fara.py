@@ -13,8 +13,10 @@ from specimens import picture
 from rmsweb.actions import Answer, Goto, Memorize, Terminate
 from rmsweb.bench import reading
 from rmsweb.bench.formats import export_runs, import_runs
+from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Stop, Verdict
+from rmsweb.store import Run
 
 
 def event(action: str | None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def test_the_real_folder(tmp_path: Path) -> None:
     (verdict,) = verdicts(tmp_path / "run")
     assert verdict.success is True and verdict.judge == "imported:scores/mmrubric_0.8-5-3.json"
     assert verdict.details["rubric_total_earned_points"] == verdict.details["rubric_total_max_points"] == 10.0
-    assert isinstance(found.task.meta["precomputed_rubric"], dict)
+    assert isinstance(found.task.meta["rubric"], dict)
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -236,3 +238,19 @@ def test_an_imported_attempt_is_exported_again(tmp_path: Path) -> None:
     third = imported("om2w", tmp_path / "om2w", tmp_path / "third")
     assert [a.line for a in reading.acts(third)] == ["click(target_id=3)", 'answer(text="42")']
     assert len(trajectories(tmp_path / "third")) == 1 and Answer(text="42") == third.steps[-1].decision.action
+
+
+def test_a_rubric_goes_out_and_comes_back(tmp_path: Path) -> None:
+    rubric = {"items": [{"criterion": "c", "description": "d", "max_points": 3, "condition": ""}]}
+    made = {"task_id": "t", "goal": "g", "moves": [], "faults": set(), "end": "answer", "last": ("42", "t")}
+    _, (found,) = run_with(tmp_path / "run", [made])
+    task = found.task.model_copy(update={"meta": {"rubric": rubric}})
+    with Run.open(tmp_path / "second", "eval", Config()) as second:
+        second.append("trajectory", found.model_copy(update={"task": task}))
+    export_runs("fara", tmp_path / "second", tmp_path / "out")
+    data = json.loads(next(tmp_path.glob("out/traj/*/task_data.json")).read_text())
+    assert data["precomputed_rubric"] == rubric
+    assert imported("fara", tmp_path / "out", tmp_path / "back").task.meta == {"rubric": rubric}
+    put(next(tmp_path.glob("out/traj/*/task_data.json")), {**data, "precomputed_rubric": {"items": []}})
+    odd = imported("fara", tmp_path / "out", tmp_path / "odd")
+    assert odd.task.meta == {"precomputed_rubric": {"items": []}} and "items" in facts(odd)["notes"][0]

@@ -10,7 +10,7 @@ image>`) by the renderer; a row in which one is left is refused, by number. `val
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,8 +42,13 @@ class Problem(NamedTuple):
     message: str
 
 
-def export(source: Run, out: Path, *, style: str = "openai") -> dict[str, Any]:
-    """Write `<style>.jsonl` and the pictures of a run of `samples` into `out`. Raises ConfigError, DataError."""
+def export(
+    source: Run, out: Path, *, style: str = "openai", begin: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Write `<style>.jsonl` and the pictures of a run of `samples` into `out`. Raises ConfigError, DataError.
+
+    `begin` is called when all was read, before anything is written.
+    """
     if style not in STYLES:
         raise ConfigError(f"chat style {style!r} is unknown; choose {' or '.join(STYLES)}")
     samples = source.read("sample", TrainSample)
@@ -62,6 +67,7 @@ def export(source: Run, out: Path, *, style: str = "openai") -> dict[str, Any]:
         rows.append({"id": sample.id, "weight": sample.weight, **row})
     if not rows:
         raise DataError(f"every row was refused: {refused[0]['reason']}", source.file("sample"))
+    begin()
     for sha in sorted(pictures):
         _copy(source, sha, out)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -97,12 +103,16 @@ def relative(sha: str) -> str:
 
 def validate(path: Path) -> dict[str, Any]:
     """Read every row again, of either style: pictures exist and are PNG, placeholders and pictures are equally many,
-    roles are known, the last turn is a reply. Returns {rows, pictures, problems}, problems as `Problem`s.
+    roles are known, the last turn is a reply. Returns {rows, pictures, problems, whole}: problems as `Problem`s,
+    `whole` False where it stopped at `MOST_PROBLEMS` of them, at the last of `rows`.
 
     One picture given as a text instead of a list counts as one picture. Raises DataError when there is no row at all.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise DataError("is no file; give the JSONL file of an export", path)
     rows, problems, pictures = 0, list[Problem](), set[str]()
+    whole = True
     for number, value in _rows(path, problems):
         rows += 1
         found, wrong = _check(value)
@@ -110,10 +120,11 @@ def validate(path: Path) -> dict[str, Any]:
             wrong += _picture_problems(path.parent, name, pictures)
         problems += [Problem(number, where, said) for where, said in wrong]
         if len(problems) >= MOST_PROBLEMS:
+            whole = False
             break
     if not rows and not problems:
         raise DataError("holds no row", path)
-    return {"rows": rows, "pictures": len(pictures), "problems": problems}
+    return {"rows": rows, "pictures": len(pictures), "problems": problems, "whole": whole}
 
 
 def read_back(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -226,7 +237,8 @@ def _check_messages(row: dict[str, Any]) -> tuple[list[str], list[tuple[str, str
         return [], [("messages", "has to be a list of messages")]
     for position, message in enumerate(messages):
         where = f"messages.{position}"
-        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+        role = message.get("role") if isinstance(message, dict) else None
+        if not isinstance(role, str) or role not in _ROLES:
             wrong.append((where, "has no role system, user or assistant"))
             continue
         for part in _parts(message.get("content")):

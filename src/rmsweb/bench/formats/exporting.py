@@ -1,12 +1,14 @@
 """A run directory written in a foreign layout, or as training data.
 
 Promises: a task id never leaves the folder (unsafe names are cleaned and get a hash); a folder is there whole or not at
-all; the same command again goes on; nothing that was not written by an export is touched; what a format could not take
-as it is stands in the summary, by trajectory.
+all; the same command again goes on, and writes again what is not what the run holds now; nothing that was not written
+by an export is touched; what a format could not take as it is stands in the summary, by trajectory. An attempt that the
+machine broke is left out, with its reason, where the format cannot say so: it would be judged as a failure.
 """
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -17,11 +19,12 @@ from rmsweb.bench.formats import chat
 from rmsweb.bench.formats.files import json_bytes, safe_name
 from rmsweb.bench.formats.registry import FORMATS, names
 from rmsweb.errors import ConfigError, DataError, RunError
-from rmsweb.records import Trajectory
+from rmsweb.records import INFRA_STOPS, Trajectory
 from rmsweb.store import Images, Run, write_atomic
 
 MARK = "export.json"
 """What an export wrote, beside its folders."""
+_PART = re.compile(r"\.(\d+)\.part\Z")
 
 
 def export_runs(format: str, run: Path, out: Path, *, policy: str = "", style: str = "openai") -> dict[str, Any]:
@@ -36,18 +39,18 @@ def export_runs(format: str, run: Path, out: Path, *, policy: str = "", style: s
         raise ConfigError(f"format {format!r} cannot be written; choose {', '.join(names(writable=True))}")
     out = Path(out)
     source = Run.read_only(Path(run))
-    claim(out, {"format": format, "run": str(Path(run).resolve()), "policy": policy})
-    if format == "chat":
-        summary = chat.export(source, out, style=style)
-    else:
-        summary = _trajectories(format, source, out, policy)
     origin = {"format": format, "run": str(Path(run).resolve()), "policy": policy}
+    if format == "chat":
+        summary = chat.export(source, out, style=style, begin=lambda: claim(out, origin))
+    else:
+        summary = _trajectories(format, source, out, origin)
     write_atomic(out / MARK, json_bytes({**origin, "summary": summary}))
     return summary
 
 
 def claim(out: Path, origin: Mapping[str, str]) -> None:
-    """Make the folder of an export, or go on with it. Raises RunError for one that holds anything else."""
+    """Make the folder of an export, or go on with it: what a killed export left half written is removed. Raises
+    RunError for one that holds anything else."""
     mark = out / MARK
     if mark.exists():
         try:
@@ -57,6 +60,7 @@ def claim(out: Path, origin: Mapping[str, str]) -> None:
         same = isinstance(before, dict) and all(before.get(key) == value for key, value in origin.items())
         if not same:
             raise RunError(f"{out} holds another export; choose another -o")
+        _remove_leftovers(out)
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out} is not empty and not made by an export; choose another -o")
@@ -64,12 +68,44 @@ def claim(out: Path, origin: Mapping[str, str]) -> None:
     write_atomic(mark, json_bytes(dict(origin)))
 
 
-def _trajectories(format: str, source: Run, out: Path, policy: str) -> dict[str, Any]:
-    kind = FORMATS[format]
-    found = [t for t in source.read("trajectory", Trajectory) if not policy or policy in (t.policy, _arm(t))]
-    if not found:
+def _remove_leftovers(out: Path) -> None:
+    """Remove what exports that run no more have half written."""
+    for path in list(out.rglob(".*.part")):
+        found = _PART.search(path.name)
+        if found is None or _runs(int(found.group(1))):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is another process of this number."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _trajectories(format: str, source: Run, out: Path, origin: Mapping[str, str]) -> dict[str, Any]:
+    kind, policy = FORMATS[format], origin["policy"]
+    every = [t for t in source.read("trajectory", Trajectory) if not policy or policy in (t.policy, _arm(t))]
+    if not every:
         raise DataError(f"no trajectory{f' of {policy!r}' if policy else ''} to export", source.file("trajectory"))
-    groups = {(_arm(t), t.attempt) for t in found}
+    broken = {t.id: f"{t.stop.value}: {t.detail}".rstrip(": ") for t in every if t.stop in INFRA_STOPS}
+    left_out = {} if kind.says_broken else broken
+    found = [t for t in every if t.id not in left_out]
+    if not found:
+        why = next(iter(left_out.values()))
+        raise DataError(f"every attempt was broken by the machine ({why}); {format} cannot say so", source.path)
+    claim(out, origin)
+    groups = {(_arm(t), t.attempt) for t in every}
     seen: Counter[tuple[str, ...]] = Counter()
     roots: Counter[str] = Counter()
     changed: dict[str, list[str]] = {}
@@ -86,24 +122,42 @@ def _trajectories(format: str, source: Run, out: Path, policy: str) -> dict[str,
         roots["/".join(root) or "."] += 1
         if notes:
             changed[trajectory.id] = notes
-    return {"format": format, "trajectories": len(found), "roots": dict(roots), "changed": changed}
+    return {
+        "format": format,
+        "trajectories": len(found),
+        "roots": dict(roots),
+        "changed": changed,
+        "broken": len(broken),
+        "left_out": left_out,
+    }
 
 
 def _one(trajectory: Trajectory, images: Images, folder: Path, write: Any) -> list[str]:
-    """Write one folder beside and move it to its place; a folder that is there is whole. Returns its notes."""
+    """Write one folder beside and move it to its place, unless what is there is the same. Returns its notes."""
     beside = folder.with_name(f".{folder.name[:100]}.{os.getpid()}.part")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
         notes: list[str] = write(trajectory, images, beside)
-        if folder.exists():
+        if folder.exists() and _same(beside, folder):
             shutil.rmtree(beside)
         else:
+            shutil.rmtree(folder, ignore_errors=True)
             beside.rename(folder)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
     return notes
+
+
+def _same(written: Path, there: Path) -> bool:
+    """Whether a folder holds all that was written, to the byte, and no other picture. What people put beside (a judge's
+    scores) may stay."""
+    files = [path.relative_to(written) for path in written.rglob("*") if path.is_file()]
+    pictures = {path.relative_to(there) for path in there.rglob("*.png")}
+    return pictures <= set(files) and all(
+        (there / file).is_file() and (there / file).read_bytes() == (written / file).read_bytes() for file in files
+    )
 
 
 def _arm(trajectory: Trajectory) -> str:

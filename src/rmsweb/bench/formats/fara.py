@@ -19,10 +19,23 @@ from rmsweb import actions as act
 from rmsweb.actions import Action
 from rmsweb.bench.formats.attempts import Attempt, Move, action_of, stored_verdict, with_tokens
 from rmsweb.bench.formats.fara_writing import MARK, action_in, place, write
-from rmsweb.bench.formats.files import child, count, field, inside, line, number, one, parse_json, read_json, read_text
+from rmsweb.bench.formats.files import (
+    child,
+    clean,
+    count,
+    field,
+    inside,
+    line,
+    number,
+    one,
+    parse_json,
+    read_json,
+    read_text,
+)
 from rmsweb.bench.formats.pictures import SUFFIXES, Pictures, Shots
 from rmsweb.errors import DataError
 from rmsweb.records import Stop, Verdict
+from rmsweb.tasksets.rubrics import read_rubric
 
 __all__ = ["place", "read", "units", "write"]
 
@@ -79,12 +92,24 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         detail=detail,
         start_url=_first(data, "init_url", "web", "url"),
         facts={"aborted": aborted, "token_usage": final.get("token_usage"), "rmsweb": ours},
-        meta={"precomputed_rubric": data["precomputed_rubric"]} if data.get("precomputed_rubric") else {},
+        meta=_rubric(data.get("precomputed_rubric"), notes),
         notes=notes,
         verdicts=_scores(folder, notes),
         viewport=size if all(size) else pictures.size,
         wall_s=max(0.0, number(times.get("duration")) or 0.0),
     )
+
+
+def _rubric(value: Any, notes: list[str]) -> dict[str, Any]:
+    """Fields of the task's meta: the rubric as task sets have it; one that is none keeps its foreign name."""
+    if not value:
+        return {}
+    try:
+        rubric = read_rubric(value)
+    except ValueError as error:
+        notes.append(clean(str(error)))
+        return {"precomputed_rubric": value}
+    return {"rubric": rubric} if rubric else {}
 
 
 def _first(data: Mapping[str, Any], *names: str) -> str:

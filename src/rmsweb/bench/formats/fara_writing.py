@@ -67,7 +67,7 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         "viewport_height": trajectory.viewport[1],
         MARK: {"coordinates": "pixels of the viewport", "stop": trajectory.stop.value},
     }
-    rubric = task.meta.get("precomputed_rubric")
+    rubric = task.meta.get("rubric") or task.meta.get("precomputed_rubric")
     (folder / "task_data.json").write_bytes(json_bytes({**data, **({"precomputed_rubric": rubric} if rubric else {})}))
     times = {"start_time": 0.0, "end_time": trajectory.wall_s, "duration": trajectory.wall_s}
     (folder / "times.json").write_bytes(json_bytes(times))

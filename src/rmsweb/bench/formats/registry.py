@@ -23,12 +23,14 @@ class Format(NamedTuple):
     """Folder of a trajectory below the root; None: the format is only read."""
     write: Callable[[Trajectory, Images, Path], list[str]] | None = None
     """(trajectory, pictures, its folder) -> notes on what could not be written as it is."""
+    says_broken: bool = False
+    """It can say of an attempt that the machine broke it; where it cannot, such an attempt would count as a failure."""
 
 
 FORMATS: Mapping[str, Format] = {
     "om2w": Format(om2w.units, om2w.read, om2w.place, om2w.write),
     "webvoyager": Format(webvoyager.units, webvoyager.read, webvoyager.place, webvoyager.write),
-    "fara": Format(fara.units, fara.read, fara.place, fara.write),
+    "fara": Format(fara.units, fara.read, fara.place, fara.write, says_broken=True),
     "molmoweb": Format(molmoweb.units, molmoweb.read),
     "browser_use": Format(browser_use.units, browser_use.read),
     "agentlab": Format(agentlab.units, agentlab.read),
