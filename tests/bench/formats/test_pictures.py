@@ -1,5 +1,7 @@
 import base64
 import io
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,26 @@ def test_what_is_no_whole_picture_is_a_missing_one(tmp_path: Path, data: bytes) 
     pictures = Pictures(Images(tmp_path / "images"))
     assert pictures.add(put(tmp_path / "a.png", data), "a.png") == ""
     assert len(pictures.notes) == 1 and "a.png" in pictures.notes[0] and len(pictures.images) == 0
+
+
+def png(width: int, height: int, pixels: bytes) -> bytes:
+    """A PNG with sound chunks, whatever its pixels are."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def test_a_png_whose_pixels_cannot_be_read_is_a_missing_one(tmp_path: Path) -> None:
+    whole = zlib.compress(b"\0" + bytes(64))
+    assert Pictures(Images(tmp_path / "images")).put(png(64, 1, whole), "whole")
+    for data in (png(64, 64, whole[:-6]), png(64, 1, b"no zlib at all"), png(60000, 60000, whole)):
+        pictures = Pictures(Images(tmp_path / "broken"))
+        assert pictures.add(put(tmp_path / "a.png", data), "a.png") == ""
+        assert len(pictures.notes) == 1 and len(pictures.images) == 0
+    assert "more pixels than are read" in pictures.notes[0]
 
 
 def test_base64_of_older_dumps(tmp_path: Path) -> None:

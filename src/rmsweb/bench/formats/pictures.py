@@ -154,8 +154,12 @@ def _probe(data: bytes) -> tuple[str, tuple[int, int]]:
             if kind not in ("PNG", "JPEG", "WEBP"):
                 raise Unreadable(f"is {kind or 'of unknown kind'}, not PNG, JPEG or WebP")
             image.verify()
+        with Image.open(io.BytesIO(data)) as image:  # `verify` reads no pixels, and nothing can be read after it
+            image.load()
     except Unreadable:
         raise
+    except Image.DecompressionBombError:
+        raise Unreadable("has more pixels than are read") from None
     except Exception as error:
         # Pillow's decoders raise many kinds (SyntaxError, struct.error, its own) on bytes that are no picture.
         raise Unreadable(f"is no whole picture ({type(error).__name__})") from None
