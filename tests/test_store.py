@@ -175,3 +175,19 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     images.path(sha).write_bytes(PNG + b"torn")
     with pytest.raises(DataError, match="not the one that was stored"):
         images[sha]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"inputs": None}, {"inputs": []}, {"inputs": {"a": "x"}}, {"inputs": {"a": {"path": 3, "sha256": ""}}},
+        {"config": None}, {"config": [1]}, {"verb": None}, {"counts": None}, {"wall_s": "long"},
+    ],
+)  # fmt: skip
+def test_an_odd_manifest_is_an_error_that_names_the_file(tmp_path: Path, odd: dict[str, Any]) -> None:
+    recorded(tmp_path / "r", "collect")
+    file = tmp_path / "r/run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **odd}))
+    for read in (lambda: Run.read_only(tmp_path / "r"), lambda: Run.open(tmp_path / "r", "collect", Config())):
+        with pytest.raises(DataError, match=r"run\.json: not a run manifest"):
+            read()

@@ -328,12 +328,23 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise DataError(f"not a run manifest: {error}", path) from error
     if not isinstance(manifest, dict) or not {"verb", "schema", "config", "inputs"} <= manifest.keys():
         raise DataError("not a run manifest: verb, schema, config or inputs are missing", path)
+    inputs = manifest["inputs"]
+    if not isinstance(manifest["config"], dict) or not isinstance(manifest["verb"], str):
+        raise DataError("not a run manifest: verb has to be a text, config an object", path)
+    if not isinstance(inputs, dict) or not all(map(_is_input, inputs.values())):
+        raise DataError("not a run manifest: inputs has to be an object of {path, sha256}, both texts", path)
+    if not isinstance(manifest.get("counts", {}), dict) or not isinstance(manifest.get("wall_s", 0.0), int | float):
+        raise DataError("not a run manifest: counts has to be an object, wall_s a number", path)
     if manifest["schema"] != SCHEMA:
         raise RunError(
             f"{path.parent} has record schema {manifest.get('schema')}, this rmsweb reads {SCHEMA}; "
             f"use rmsweb {manifest.get('version', '?')} or collect again into another folder"
         )
     return manifest
+
+
+def _is_input(item: object) -> bool:
+    return isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("path", "sha256"))
 
 
 def _changes(manifest: dict[str, Any], wanted: dict[str, Any], compare: Sequence[str] | None) -> str:

@@ -245,3 +245,11 @@ def test_long_logs_beside_labels_are_read_over(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     assert len(read_labels(table(tmp_path / "annotations.csv", *rows)).labels) == 4
     assert csv.field_size_limit() == limit
+
+
+def test_half_a_character_becomes_a_question_mark(tmp_path: Path) -> None:
+    rows = '{"trajectory_id": "a\\ud83d#0", "label": 1, "annotator": "A \\ud83d\\ude00", "log": "\\udead"}'
+    for name, data in (("l.jsonl", rows + "\n"), ("l.json", f"[{rows}]")):
+        (tmp_path / name).write_text(data)
+        (found,) = read_labels(tmp_path / name).labels
+        assert (found.key, found.annotator) == ("a?#0", "A \U0001f600")

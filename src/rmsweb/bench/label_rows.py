@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rmsweb.bench.formats.files import cleaned
 from rmsweb.errors import DataError, MissingPartError
 
 KINDS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
@@ -136,7 +137,8 @@ def _json(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _parsed(data: bytes, path: Path, line: int | None) -> Any:
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
+        return cleaned(value) if b"\\ud" in data or b"\\uD" in data else value  # half a pair fits into no record
     except (ValueError, RecursionError) as error:  # bad JSON, bad UTF-8 and absurd numbers are all ValueErrors
         raise DataError(f"not JSON in UTF-8: {error}", path, line) from error
 

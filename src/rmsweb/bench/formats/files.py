@@ -49,7 +49,7 @@ def read_text(path: Path) -> str:
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:
     """One JSON value; NaN and infinities are None, texts are `clean`. Raises DataError."""
     try:
-        return _cleaned(json.loads(text, parse_constant=lambda _: None))
+        return cleaned(json.loads(text, parse_constant=lambda _: None))
     except RecursionError:
         raise DataError("JSON nested too deeply", path, line) from None
     except ValueError as error:
@@ -177,11 +177,12 @@ def _named(value: Any) -> str:
     return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
 
 
-def _cleaned(value: Any) -> Any:
+def cleaned(value: Any) -> Any:
+    """A JSON value whose texts and names are `clean`."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [cleaned(item) for item in value]
     if isinstance(value, dict):
-        return {clean(key): _cleaned(item) for key, item in value.items()}
+        return {clean(key): cleaned(item) for key, item in value.items()}
     return value
