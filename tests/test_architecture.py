@@ -12,7 +12,7 @@ LAYERS: list[set[str]] = [
     {"errors", "actions"},
     {"records"},
     {"config", "store", "chat", "replies", "repair", "answers", "redact", "progress", "pixels", "statistics", "outage"}
-    | {"tasksets"},
+    | {"manifest", "tasksets"},
     {"policy", "judge", "web", "train", "testing"},
     {"rollout", "executor"},
     {"reflect", "mine", "salvage", "bench"},

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 import rmsweb
 from rmsweb.errors import DataError, RunError
+from rmsweb.manifest import changes_between, read_manifest
 from rmsweb.records import SCHEMA
 
 R = TypeVar("R", bound=BaseModel)
@@ -133,16 +134,6 @@ def git_revision() -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def difference(old: Any, new: Any, prefix: str = "") -> list[str]:
-    """Lines `a.b: old -> new` for every leaf in which two JSON values differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        lines: list[str] = []
-        for key in sorted(old.keys() | new.keys()):
-            lines += difference(old.get(key), new.get(key), f"{prefix}.{key}" if prefix else key)
-        return lines
-    return [] if old == new else [f"{prefix}: {json.dumps(old)} -> {json.dumps(new)}"]
-
-
 class Run:
     """One run directory, open for one writer (see the module docstring)."""
 
@@ -203,8 +194,8 @@ class Run:
         }
         manifest_path = path / "run.json"
         if manifest_path.exists():
-            manifest = _read_manifest(manifest_path)
-            changes = _changes(manifest, wanted, compare)
+            manifest = read_manifest(manifest_path)
+            changes = changes_between(manifest, wanted, compare)
             if not changes:
                 return manifest
             if not _bare(path):
@@ -218,7 +209,7 @@ class Run:
         if not manifest_path.exists():
             why = "it has no run.json" if Path(path).exists() else "it does not exist"
             raise RunError(f"{path} is no run directory: {why}")
-        return cls(Path(path), _read_manifest(manifest_path), None)
+        return cls(Path(path), read_manifest(manifest_path), None)
 
     def file(self, noun: str) -> Path:
         """Path of a noun's record file, `<noun>s.jsonl`."""
@@ -319,57 +310,6 @@ def _origin() -> dict[str, Any]:
         "versions": versions,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"not a run manifest: {error}", path) from error
-    if not isinstance(manifest, dict) or not {"verb", "schema", "config", "inputs"} <= manifest.keys():
-        raise DataError("not a run manifest: verb, schema, config or inputs are missing", path)
-    inputs = manifest["inputs"]
-    if not isinstance(manifest["config"], dict) or not isinstance(manifest["verb"], str):
-        raise DataError("not a run manifest: verb has to be a text, config an object", path)
-    if not isinstance(inputs, dict) or not all(map(_is_input, inputs.values())):
-        raise DataError("not a run manifest: inputs has to be an object of {path, sha256}, both texts", path)
-    if not isinstance(manifest.get("counts", {}), dict) or not isinstance(manifest.get("wall_s", 0.0), int | float):
-        raise DataError("not a run manifest: counts has to be an object, wall_s a number", path)
-    if manifest["schema"] != SCHEMA:
-        raise RunError(
-            f"{path.parent} has record schema {manifest.get('schema')}, this rmsweb reads {SCHEMA}; "
-            f"use rmsweb {manifest.get('version', '?')} or collect again into another folder"
-        )
-    return manifest
-
-
-def _is_input(item: object) -> bool:
-    return isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("path", "sha256"))
-
-
-def _changes(manifest: dict[str, Any], wanted: dict[str, Any], compare: Sequence[str] | None) -> str:
-    """What keeps a run from going on, as the rest of a sentence about its directory; empty: nothing does."""
-    if manifest["verb"] != wanted["verb"]:
-        return f"holds a run of `{manifest['verb']}`, not of `{wanted['verb']}`; choose another -o"
-    names = wanted["config"].keys() if compare is None else compare
-    old, new = ({name: m["config"].get(name) for name in names} for m in (manifest, wanted))
-    lines = difference(old, new) + _other_inputs(manifest["inputs"], wanted["inputs"])
-    if not lines:
-        return ""
-    advice = "go on with the old ones or choose another -o"
-    return f"was started with other settings or inputs; {advice}:\n  " + "\n  ".join(lines)
-
-
-def _other_inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Lines about inputs whose content differs, by their paths; where an input lies may change."""
-    lines = []
-    for name in sorted(old.keys() | new.keys()):
-        was, now = (side.get(name, {"path": "not given", "sha256": ""}) for side in (old, new))
-        if was["sha256"] != now["sha256"]:
-            changed = f"{now['path']} has changed since (SHA-256 {was['sha256'][:12]} -> {now['sha256'][:12]})"
-            moved = f"{was['path']} -> {now['path']}"
-            lines.append(f"inputs.{name}: {changed if was['path'] == now['path'] else moved}")
-    return lines
 
 
 def _refuse_folder_of_runs(path: Path) -> None:

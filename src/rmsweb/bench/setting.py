@@ -15,8 +15,9 @@ from pydantic import Field, ValidationError
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.wording import counted
 from rmsweb.errors import DataError, RunError
+from rmsweb.manifest import difference
 from rmsweb.records import Record, Score, Task
-from rmsweb.store import Run, difference
+from rmsweb.store import Run
 from rmsweb.tasksets.taskset import ids_hash, text_hash
 
 FILE = "exam.json"
