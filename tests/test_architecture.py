@@ -11,7 +11,20 @@ SOURCE = Path(__file__).parent.parent / "src" / "rmsweb"
 LAYERS: list[set[str]] = [
     {"errors", "actions"},
     {"records"},
-    {"config", "store", "chat", "replies", "repair", "answers", "redact", "progress", "pixels", "statistics", "outage"}
+    {
+        "config",
+        "store",
+        "chat",
+        "completions",
+        "replies",
+        "repair",
+        "answers",
+        "redact",
+        "progress",
+        "pixels",
+        "statistics",
+        "outage",
+    }
     | {"manifest", "tasksets"},
     {"policy", "judge", "web", "train", "testing"},
     {"rollout", "executor"},

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
@@ -129,6 +130,8 @@ class EndpointModel:
         self.name = config.name
         self.usage = Usage()
         self._key = os.environ.get(config.api_key_env, "") or "none"
+        if not self._key.isascii() or not self._key.isprintable():
+            raise ConfigError(f"the key in {config.api_key_env} has a line break or letters that no header can carry")
         self._pace = _Pace(config.concurrency)
         self._client: AsyncOpenAI | None = None
         self._jitter = random.Random(config.name)
@@ -207,7 +210,7 @@ class EndpointModel:
                 await self._pace.wait()
                 self._check_budget()
                 try:
-                    answer = await self._send(body, pictures)
+                    replies = self._read(await self._send(body, pictures))
                 except _Failed as failed:
                     failure = failed.error
                     self.usage.failures[failure.reason] += 1
@@ -215,7 +218,6 @@ class EndpointModel:
                         raise failure from None
                     self._pace.pause(failed.pause_s)
                     continue
-            replies = self._read(answer)
             if any(reply.finish != "empty" for reply in replies):
                 return replies
             self.usage.failures["empty"] += 1
@@ -284,42 +286,18 @@ class EndpointModel:
         return self._client
 
     def _read(self, answer: ChatCompletion) -> list[Reply]:
-        """The replies of an answer; counts usage. No choices is one empty reply."""
-        choices = answer.choices or []
-        prompt = answer.usage.prompt_tokens if answer.usage else 0
-        total = answer.usage.completion_tokens if answer.usage else 0
-        texts = [_text(choice.message) for choice in choices]
-        if answer.usage is None:
-            total = sum(math.ceil(len(text) / 4) for text, _ in texts)
-            self.usage.estimated += total
-        self.usage.prompt_tokens += prompt
-        self.usage.completion_tokens += total
-        self.usage.replies += len(choices)
-        replies = []
-        for choice, (text, source) in zip(choices, texts, strict=True):
-            logprobs = choice.logprobs.content if choice.logprobs else None
-            ids = getattr(choice, "token_ids", None)
-            count = len(ids) if ids else len(logprobs) if logprobs else round(total / len(choices))
-            finish: Literal["stop", "length", "refused", "empty"] = "stop"
-            if choice.finish_reason == "length":
-                finish = "length"
-            elif choice.finish_reason == "content_filter" or getattr(choice.message, "refusal", None):
-                finish = "refused"
-                text = text or getattr(choice.message, "refusal", None) or ""
-            elif not text.strip():
-                finish = "empty"
-            replies.append(
-                Reply(
-                    text=text,
-                    token_ids=tuple(map(int, ids)) if ids else None,
-                    logprobs=tuple(entry.logprob for entry in logprobs) if logprobs else None,
-                    prompt_tokens=prompt,
-                    completion_tokens=count,
-                    finish=finish,
-                    source=source,
-                )
-            )
-        return replies or [Reply("", prompt_tokens=prompt, finish="empty")]
+        """The replies of an answer; counts usage. Raises _Failed for what is no answer."""
+        from rmsweb.completions import Unreadable, read_answer
+
+        try:
+            found = read_answer(answer, self._key)
+        except Unreadable as error:
+            raise self._failed(f"the answer cannot be read: {error}", "http", again=True) from None
+        self.usage.estimated += found.estimated
+        self.usage.prompt_tokens += found.prompt_tokens
+        self.usage.completion_tokens += found.completion_tokens
+        self.usage.replies += found.choices
+        return list(found.replies)
 
 
 class _Failed(Exception):
@@ -330,33 +308,17 @@ class _Failed(Exception):
         self.error, self.again, self.pause_s = error, again, pause_s
 
 
-def _text(message: Any) -> tuple[str, str]:
-    """(text, where it stood): content, else one of the two names for reasoning, else structured tool calls."""
-    import json
-
-    content = message.content or ""
-    calls = getattr(message, "tool_calls", None) or []
-    if calls and "<tool_call>" not in content:
-        for call in calls:
-            function = getattr(call, "function", None)
-            if function is not None:
-                written = f'{{"name": {json.dumps(function.name)}, "arguments": {function.arguments or "{}"}}}'
-                content += f"\n<tool_call>\n{written}\n</tool_call>"
-        return content.strip(), "tool_calls"
-    if content.strip():
-        return content, "content"
-    for name in ("reasoning_content", "reasoning"):
-        if isinstance(said := getattr(message, name, None), str) and said.strip():
-            return said, name
-    return content, "content"
-
-
 def _retry_after(headers: Any) -> float:
-    """Seconds the server asks to wait; 0 when it does not say."""
+    """Seconds the server asks to wait, given as a number or a date; 0 when it does not say."""
+    said = headers.get("retry-after", "0")
     try:
-        return max(0.0, float(headers.get("retry-after", "0")))
+        seconds = float(said)
     except ValueError:
-        return 0.0
+        try:
+            seconds = parsedate_to_datetime(said).timestamp() - time.time()
+        except (ValueError, TypeError):
+            return 0.0
+    return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 
 _LOCAL = "rmsweb.train.local:LocalModel"

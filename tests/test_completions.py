@@ -1,0 +1,104 @@
+"""HTTP 200 with anything in it: an error that can be acted on, or a reply with what is missing estimated."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from rmsweb.chat import EndpointModel, Message
+from rmsweb.config import ModelConfig
+from rmsweb.errors import ConfigError, EndpointError
+
+ASK: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+
+
+@contextmanager
+def answering(body: str, kind: str = "application/json") -> Iterator[str]:
+    """A server that answers every request with the same body."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            return None
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def completion(**changes: Any) -> str:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello there"}}
+    body = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    return json.dumps({**body, "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}, **changes})
+
+
+def choice(**message: Any) -> list[Any]:
+    return [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}]
+
+
+async def ask(body: str, kind: str = "application/json") -> tuple[str, EndpointModel]:
+    with answering(body, kind) as url:
+        model = EndpointModel(ModelConfig(base_url=url, name="m", attempts=1), {})
+        try:
+            return (await model.complete(ASK))[0].text, model
+        finally:
+            await model.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("<html>Please log in</html>", "text/html"),
+        ("busy", "text/plain"),
+        ("null", "application/json"),
+        ("[]", "application/json"),
+        (completion(choices="abc"), "application/json"),
+        (completion(choices=[{"index": 0, "finish_reason": "stop", "message": None}]), "application/json"),
+        (completion(choices=[{"index": 0, "finish_reason": "stop"}]), "application/json"),
+        (completion(choices=choice(content=5)), "application/json"),
+        (completion(choices=choice(content={"a": 1})), "application/json"),
+    ],
+)
+async def test_what_is_no_completion_is_an_error_of_the_endpoint(body: str, kind: str) -> None:
+    with pytest.raises(EndpointError, match="cannot be read"):
+        await ask(body, kind)
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": None, "completion_tokens": None}, {"completion_tokens": "x"}]
+)
+async def test_a_good_reply_without_counts_is_kept_and_the_counts_are_estimated(usage: Any) -> None:
+    text, model = await ask(completion(usage=usage))
+    assert text == "hello there" and model.usage.estimated == 3 and model.usage.completion_tokens == 3
+
+
+async def test_fractions_parts_and_odd_ids_are_read() -> None:
+    text, model = await ask(completion(usage={"prompt_tokens": 2.5, "completion_tokens": 1.2, "total_tokens": 3}))
+    assert text == "hello there" and model.usage.completion_tokens == 1 and model.usage.estimated == 0
+    assert (await ask(completion(choices=choice(content=[{"type": "text", "text": "a"}, {"text": "b"}]))))[0] == "ab"
+    odd = [{**choice(content="c")[0], "token_ids": "abc"}]
+    assert (await ask(completion(choices=odd)))[0] == "c"
+
+
+async def test_a_key_is_not_carried_on_and_a_broken_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "planted-key-4711")
+    assert "4711" not in (await ask(completion(choices=choice(content="you sent planted-key-4711"))))[0]
+    monkeypatch.setenv("OPENAI_API_KEY", "two\nlines")
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        EndpointModel(ModelConfig(), {})
