@@ -35,10 +35,12 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
         verdicts = run.read("verdict", Verdict)
         todo, again = stage.owed(trajectories, verdicts)
         if todo:
-            calls = stage.answers_kept(run.read("call", Call), again)
+            rounds = stage.rounds_of(verdicts, again)
+            calls = stage.answers_kept(run.read("call", Call), rounds)
             if "replies" in given:
                 calls = [*Run.read_only(given["replies"]).read("call", Call), *calls]
-            build = parts.Judges(config, run, calls, offline="replies" in given, round=stage.round_of(verdicts, again))
+            build = parts.Judges(config, run, calls, offline="replies" in given, rounds=rounds)
+            stage.refuse_unlike(run, verdicts, [build(trajectory) for trajectory in trajectories.values()])
 
             async def work() -> dict[str, Any]:
                 if config.judge.protocol != "rules" and "replies" not in given:

@@ -46,6 +46,18 @@ def difference(old: Any, new: Any, prefix: str = "") -> list[str]:
     return [] if old == new else [f"{prefix}: {json.dumps(old)} -> {json.dumps(new)}"]
 
 
+HOW = ("base_url", "api_key_env", "token_budget", "timeout_s", "connect_timeout_s", "concurrency", "attempts")
+"""Settings of a model that say how it is reached and how long it may take, not what it is: they may change."""
+
+
+def _comparable(value: Any) -> Any:
+    """A config without what may change when a run goes on."""
+    if not isinstance(value, dict):
+        return value
+    model = "api_key_env" in value
+    return {key: _comparable(one) for key, one in value.items() if not (model and key in HOW)}
+
+
 def _is_input(item: object) -> bool:
     return isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("path", "sha256"))
 
@@ -55,7 +67,7 @@ def changes_between(manifest: dict[str, Any], wanted: dict[str, Any], compare: S
     if manifest["verb"] != wanted["verb"]:
         return f"holds a run of `{manifest['verb']}`, not of `{wanted['verb']}`; choose another -o"
     names = wanted["config"].keys() if compare is None else compare
-    old, new = ({name: m["config"].get(name) for name in names} for m in (manifest, wanted))
+    old, new = ({name: _comparable(m["config"].get(name)) for name in names} for m in (manifest, wanted))
     lines = difference(old, new) + _other_inputs(manifest["inputs"], wanted["inputs"])
     if not lines:
         return ""

@@ -52,6 +52,8 @@ def build_browser(config: Config, run: Run) -> "ChromiumPool":
 def build_judge(suite: "Suite", config: Config, run: Run) -> Judge:
     """The suite's own rules, or a protocol over a chat model; its questions and replies are stored in the run."""
     if config.judge.protocol == "rules":
+        if suite.name == "file":
+            raise ConfigError("tasks from a file have no rules: set judge.protocol (docs/exams.md lists the protocols)")
         return RuleJudge(suite)
     pictures = Pictures(run.images)
     model = build_model(config.judge.model, pictures)
@@ -61,9 +63,11 @@ def build_judge(suite: "Suite", config: Config, run: Run) -> Judge:
 class Judges:
     """Trajectory -> the judge that a config names for it, each built once (rules are the suite's own)."""
 
-    def __init__(self, config: Config, run: Run, replies: Sequence["Call"], *, offline: bool, round: int) -> None:
-        """`offline`: only `replies` answer. `round`: see `Asker`."""
-        self.config, self.run, self.round = config, run, round
+    def __init__(
+        self, config: Config, run: Run, replies: Sequence["Call"], *, offline: bool, rounds: Mapping[str, int]
+    ) -> None:
+        """`offline`: only `replies` answer. `rounds`: see `Asker`."""
+        self.config, self.run, self.rounds = config, run, rounds
         self._replies, self._offline = list(replies), offline
         self._made: dict[str, Judge] = {}
         self._model: ChatModel | None = None
@@ -98,7 +102,7 @@ class Judges:
             store=lambda call: self.run.append("call", call),
             replies=self._replies,
             model_name=settings.model.name if settings.model.kind == "endpoint" else "",
-            round=self.round,
+            rounds=self.rounds,
         )
 
 

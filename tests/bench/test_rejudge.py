@@ -84,11 +84,16 @@ def test_a_judge_that_is_gone_stops_the_stage_and_is_gone_on_with(tmp_path: Path
     with ScriptServer([Odd(status=500)]) as server, pytest.raises(RunError, match="did not answer 8 times"):
         judge(config(server), tmp_path / "judged", runs, Silent())
     with ScriptServer([YES]) as server:
-        settings = config(server)
-        # Another port is another setting: the run says so instead of mixing judges.
-        with pytest.raises(RunError, match="base_url"):
-            judge(settings, tmp_path / "judged", runs, Silent())
-        assert judge(settings, tmp_path / "fresh", runs, Silent())["judged"] == 12
+        assert judge(config(server), tmp_path / "judged", runs, Silent())["judged"] == 12
+        sampling = {(record.body["temperature"], record.body["seed"]) for record in server.requests}
+        assert sampling == {(0.0, 0)}, "what was never answered is asked as the protocol says"
+    with ScriptServer([Odd(status=401)]) as server, pytest.raises(RunError, match="does not let us in"):
+        judge(config(server), tmp_path / "locked", runs, Silent())
+    with (
+        ScriptServer([Odd(status=500)]) as server,
+        pytest.raises(RunError, match="no question to the judge was answered"),
+    ):
+        judge(config(server), tmp_path / "few", {"eval": source(tmp_path / "two", 2)}, Silent())
 
 
 def test_an_episode_that_the_machine_broke_is_not_asked_about(tmp_path: Path) -> None:

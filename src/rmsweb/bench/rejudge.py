@@ -7,6 +7,7 @@ is gone stops the stage instead of leaving a run full of empty verdicts.
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from rmsweb.store import Run
 
 GONE = 8
 """Verdicts in a row for which the endpoint did not answer: it is down."""
+
+_NOT_ALLOWED = re.compile(r"HTTP 40[13]\b")
 
 JudgeOf = Callable[[Trajectory], Judge]
 
@@ -53,10 +56,14 @@ def owed(trajectories: Mapping[str, Trajectory], verdicts: Sequence[Verdict]) ->
     return [ident for ident in trajectories if ident in again or ident in set(fresh)], again
 
 
-def answers_kept(calls: Sequence[Call], again: set[str]) -> list[Call]:
-    """Stored calls that still answer. Where a verdict is asked for again, the question that failed is asked anew:
-    the last one of that trajectory."""
-    last = {call.trajectory_id: call.key for call in calls if call.trajectory_id in again}
+UNSAID = frozenset({"no_verdict", "refused", "truncated"})
+"""A reply was there and held no verdict: the same question would get the same reply again."""
+
+
+def answers_kept(calls: Sequence[Call], rounds: Mapping[str, int]) -> list[Call]:
+    """Stored calls that still answer. Where a reply held no verdict, the last question of that trajectory is asked
+    anew; where the endpoint failed, what it had answered before stands."""
+    last = {call.trajectory_id: call.key for call in calls if call.trajectory_id in rounds}
     return [call for call in calls if last.get(call.trajectory_id) != call.key]
 
 
@@ -73,17 +80,20 @@ async def run(
 
     Raises RunError when the endpoint is gone, BudgetError when a budget is used up: both can be gone on with.
     """
-    show, done, streak = show or Silent(), len(trajectories) - len(todo), 0
+    show, done, streak, answered = show or Silent(), len(trajectories) - len(todo), 0, not todo
     slots = asyncio.Semaphore(concurrency)
     show("judge", done, len(trajectories))
 
     async def one(ident: str) -> None:
-        nonlocal done, streak
+        nonlocal done, streak, answered
         async with slots:
             trajectory = trajectories[ident]
             verdict = await judge_of(trajectory)(trajectory)
         gone = verdict.unjudged == "infra" and trajectory.stop not in INFRA_STOPS
         streak = streak + 1 if gone else 0
+        answered = answered or not gone
+        if gone and _NOT_ALLOWED.search(verdict.reason):
+            raise RunError(f"the judge's endpoint does not let us in: {verdict.reason}")
         if streak >= max(GONE, 2 * concurrency):
             raise RunError(f"the judge did not answer {streak} times in a row: {verdict.reason}")
         run.append("verdict", verdict.model_copy(update={"trajectory_id": ident}))
@@ -91,6 +101,8 @@ async def run(
         show("judge", done, len(trajectories))
 
     await _all([one(ident) for ident in todo])
+    if not answered:
+        raise RunError(f"no question to the judge was answered ({len(todo)} trajectories); the same command asks again")
     return summary(run.read("verdict", Verdict), trajectories)
 
 
@@ -127,7 +139,15 @@ def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory])
     }
 
 
-def round_of(verdicts: Sequence[Verdict], again: set[str]) -> int:
-    """How often what is asked for again has been judged before: a later round draws other seeds."""
-    counts = Counter(verdict.trajectory_id for verdict in verdicts if verdict.trajectory_id in again)
-    return max(counts.values(), default=0)
+def rounds_of(verdicts: Sequence[Verdict], again: set[str]) -> dict[str, int]:
+    """trajectory id -> how often a reply about it held no verdict, if the last one did not: other seeds next."""
+    latest = {verdict.trajectory_id: verdict for verdict in verdicts}
+    asked = {ident for ident in again if latest[ident].unjudged in UNSAID}
+    return dict(Counter(v.trajectory_id for v in verdicts if v.trajectory_id in asked and v.unjudged in UNSAID))
+
+
+def refuse_unlike(run: Run, verdicts: Sequence[Verdict], judges: Sequence[Judge]) -> None:
+    """Raises RunError when the run holds verdicts of another judge: other wording, model or setting."""
+    names = {judge.name for judge in judges}
+    if other := sorted({v.judge for v in verdicts} - names):
+        raise RunError(f"{run.path} holds verdicts of {other[0]}, this is {sorted(names)[0]}; choose another -o")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.types import NonNegativeFloat, PositiveFloat, PositiveInt
+
+_SECRET = re.compile(r"(?i)(x[_-])?(api[_-]?key|access[_-]?token|authorization|password|secret)")
 
 
 class Section(BaseModel):
@@ -78,7 +81,7 @@ class ModelConfig(Section):
     """explorer: the embedded heuristic agent. tiny: the shipped base. local: a checkpoint. script: a reply file."""
     path: str = ""
     """Checkpoint folder (local) or reply file (script)."""
-    base_url: str = Field(default="http://127.0.0.1:8000/v1", pattern=r"^https?://[^@\s]+$")
+    base_url: str = Field(default="http://127.0.0.1:8000/v1", pattern=r"^https?://[^@\s?#]+$")
     name: str = "Qwen/Qwen3-VL-8B-Instruct"
     api_key_env: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Name of the environment variable; the key itself is never stored."""
@@ -96,6 +99,14 @@ class ModelConfig(Section):
     parameters: Literal["chat", "reasoning"] = "chat"
     """reasoning: `max_completion_tokens` and no sampling settings, as o-series and gpt-5 endpoints want it."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("extra_body")
+    @classmethod
+    def _no_secret(cls, body: dict[str, Any]) -> dict[str, Any]:
+        """What stands here is stored in run.json."""
+        if named := [key for key in body if _SECRET.fullmatch(key)]:
+            raise ValueError(f"{named[0]} would be stored; name the environment variable of the key in api_key_env")
+        return body
 
 
 class SuiteConfig(Section):

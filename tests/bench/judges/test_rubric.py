@@ -233,8 +233,10 @@ async def test_what_could_not_be_judged_is_taken_up_at_the_question_that_failed(
     verdict, _, calls = await judge({stage: "hm"}, protocol="both")
     assert verdict.success is None
     model = Keyed(GOOD)
-    kept = answers_kept(calls, {run().id})
-    again = await build(JudgeConfig(protocol="rmsweb/rubric-both"), model, PNG, replies=kept, round=1)(run())
+    kept = answers_kept(calls, {run().id: 1})
+    again = await build(JudgeConfig(protocol="rmsweb/rubric-both"), model, PNG, replies=kept, rounds={run().id: 1})(
+        run()
+    )
     assert again.success is True and model.asked[0] == stage
     assert "baseline" not in model.asked
 

@@ -52,7 +52,7 @@ def build(
     store: Callable[[Call], None] = lambda call: None,
     replies: Iterable[Call] = (),
     model_name: str = "",
-    round: int = 0,
+    rounds: Mapping[str, int] | None = None,
 ) -> "Judge":
     """The judge that a config names. Raises ConfigError for an unknown name or a pack that does not fit.
 
@@ -60,7 +60,9 @@ def build(
     """
     name = config.protocol
     pictures = images if isinstance(images, Pictures) else Pictures(images)
-    asker = Asker(model, pictures, store=store, replies=replies, attempts=config.attempts, name=model_name, round=round)
+    asker = Asker(
+        model, pictures, store=store, replies=replies, attempts=config.attempts, name=model_name, rounds=rounds
+    )
     if name == CHAT:
         from rmsweb.bench.judges.chat import ChatJudge
 

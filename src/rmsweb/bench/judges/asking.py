@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from rmsweb.chat import ChatModel, Message, Part, Reply
-from rmsweb.errors import EndpointError
+from rmsweb.errors import DataError, EndpointError
 from rmsweb.judge import OVERFLOW
 from rmsweb.records import Record
 
@@ -80,7 +80,11 @@ class Pictures(Mapping[str, bytes]):
         return self.stored[image]
 
     def __contains__(self, image: object) -> bool:
-        return image in self._from or image in self.stored
+        """Whether it can be read: a file that is torn or altered is as good as missing."""
+        try:
+            return image in self._from or (image in self.stored and bool(self.stored[str(image)]))
+        except (DataError, OSError):
+            return False
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self.stored, *self._from))
@@ -109,14 +113,14 @@ class Asker:
         replies: Iterable[Call] = (),
         attempts: int = 3,
         name: str = "",
-        round: int = 0,
+        rounds: Mapping[str, int] | None = None,
     ) -> None:
         """`model` None: only `replies` answer. `attempts`: tries of one question, see `ask`. `name`: of the model.
 
-        `round`: how often what could not be judged has been asked for again: other seeds, other replies.
+        `rounds`: trajectory id -> how often it was asked about without a verdict: other seeds, other replies.
         """
         self.model, self.pictures, self.attempts, self._store = model, pictures, attempts, store
-        self.round = round
+        self.rounds = rounds or {}
         self.name = name or (model.name if model else "stored")
         self._replies: dict[tuple[str, str, str, int], Call] = {
             (call.trajectory_id, call.key, call.prompt, call.attempt): call for call in replies
@@ -147,8 +151,9 @@ class Asker:
             )  # fmt: skip
         if self.model is None:
             raise NoReply("not_stored", f"no reply to {key} of {trajectory_id} is stored for this very question")
-        warmth = temperature if attempt == self.round == 0 else max(temperature, 0.7)
-        seed = attempt if seed is None and attempt else None if seed is None else seed + attempt + 1000 * self.round
+        before = self.rounds.get(trajectory_id, 0)
+        warmth = temperature if attempt == before == 0 else max(temperature, 0.7)
+        seed = attempt if seed is None and attempt else None if seed is None else seed + attempt + 1000 * before
         try:
             reply = (await self.model.complete(messages, temperature=warmth, max_tokens=max_tokens, seed=seed))[0]
         except EndpointError as error:
