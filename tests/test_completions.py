@@ -4,11 +4,12 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
+from rmsweb import chat
 from rmsweb.chat import EndpointModel, Message
 from rmsweb.config import ModelConfig
 from rmsweb.errors import ConfigError, EndpointError
@@ -17,16 +18,19 @@ ASK: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "hel
 
 
 @contextmanager
-def answering(body: str, kind: str = "application/json") -> Iterator[str]:
-    """A server that answers every request with the same body."""
+def answering(body: str, kind: str = "application/json", length: int = 0) -> Iterator[str]:
+    """A server that answers every request with the same body; `length`: what it says of it, where that is a lie."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
             self.send_response(200)
             self.send_header("content-type", kind)
+            if length:
+                self.send_header("content-length", str(length))
             self.end_headers()
-            self.wfile.write(body.encode())
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.wfile.write(body.encode())
 
         def log_message(self, *_: object) -> None:
             return None
@@ -66,13 +70,17 @@ async def ask(body: str, kind: str = "application/json") -> tuple[str, EndpointM
     [
         ("<html>Please log in</html>", "text/html"),
         ("busy", "text/plain"),
+        ("{", "application/json"),
         ("null", "application/json"),
         ("[]", "application/json"),
+        ("[" * 100000, "application/json"),
+        ('{"error": {"message": "overloaded"}}', "application/json"),
         (completion(choices="abc"), "application/json"),
         (completion(choices=[{"index": 0, "finish_reason": "stop", "message": None}]), "application/json"),
         (completion(choices=[{"index": 0, "finish_reason": "stop"}]), "application/json"),
         (completion(choices=choice(content=5)), "application/json"),
         (completion(choices=choice(content={"a": 1})), "application/json"),
+        (completion(choices=choice(content=[5])), "application/json"),
     ],
 )
 async def test_what_is_no_completion_is_an_error_of_the_endpoint(body: str, kind: str) -> None:
@@ -92,8 +100,38 @@ async def test_fractions_parts_and_odd_ids_are_read() -> None:
     text, model = await ask(completion(usage={"prompt_tokens": 2.5, "completion_tokens": 1.2, "total_tokens": 3}))
     assert text == "hello there" and model.usage.completion_tokens == 1 and model.usage.estimated == 0
     assert (await ask(completion(choices=choice(content=[{"type": "text", "text": "a"}, {"text": "b"}]))))[0] == "ab"
+    thought = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}]
+    assert (await ask(completion(choices=choice(content=thought))))[0] == "a"
     odd = [{**choice(content="c")[0], "token_ids": "abc"}]
     assert (await ask(completion(choices=odd)))[0] == "c"
+
+
+async def test_odd_calls_and_logprobs_beside_a_good_reply() -> None:
+    calls = [
+        {"id": "1", "type": "function", "function": {"name": "computer_use", "arguments": {"action": "wait"}}},
+        {"id": "2", "type": "function", "function": {"arguments": "{}"}},
+        {"id": "3", "type": "function"},
+        None,
+    ]
+    text, _ = await ask(completion(choices=choice(content=None, tool_calls=calls)))
+    assert text == '<tool_call>\n{"name": "computer_use", "arguments": {"action": "wait"}}\n</tool_call>'
+    for odd in ("abc", [], {"content": "abc"}, {"content": [None]}, {"content": [{"logprob": "x"}]}):
+        assert (await ask(completion(choices=[{**choice(content="c")[0], "logprobs": odd}])))[0] == "c"
+
+
+async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "LONGEST_BYTES", 1 << 20)
+    with pytest.raises(EndpointError, match="cannot be read: it is longer than 1 MB"):
+        await ask(completion() + " " * (3 << 20))
+
+
+async def test_a_connection_that_breaks_within_an_answer_is_the_networks() -> None:
+    with answering(completion(), length=10**6) as url:
+        model = EndpointModel(ModelConfig(base_url=url, name="m", attempts=1), {})
+        with pytest.raises(EndpointError, match="cannot be reached") as caught:
+            await model.complete(ASK)
+        await model.close()
+    assert caught.value.reason == "network"
 
 
 async def test_a_key_is_not_carried_on_and_a_broken_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

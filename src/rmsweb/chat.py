@@ -28,7 +28,6 @@ from rmsweb.redact import redact
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types.chat import ChatCompletion
 
 Part = dict[str, str]
 """{"type": "text", "text": ...} or {"type": "image", "image": sha256}; an image may carry "detail" (an endpoint's)."""
@@ -104,6 +103,8 @@ RETRY_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 BACKOFF_S = 0.5
 """Base of the wait before the second try; doubles, with full jitter."""
 LONGEST_WAIT_S = 30.0
+LONGEST_BYTES = 32 << 20
+"""Most bytes of one answer; hundreds of replies with their logprobs are far below."""
 
 
 class _Pace:
@@ -235,8 +236,8 @@ class EndpointModel:
                 "what was done is stored: raise it and run the same command to go on"
             )
 
-    async def _send(self, body: dict[str, Any], pictures: int) -> ChatCompletion:
-        """One HTTP request. Raises _Failed."""
+    async def _send(self, body: dict[str, Any], pictures: int) -> bytes:
+        """One HTTP request and the body of its answer. Raises _Failed."""
         import openai
 
         self.usage.requests += 1
@@ -244,8 +245,9 @@ class EndpointModel:
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 extra = self.config.extra_body or None
-                answer: ChatCompletion = await self._connected().chat.completions.create(**body, extra_body=extra)
-                return answer
+                asking = self._connected().chat.completions.with_streaming_response
+                async with asking.create(**body, extra_body=extra) as response:
+                    return await _body(response)
         except (TimeoutError, openai.APITimeoutError):
             limits = f"{self.config.timeout_s:g} s (connect {self.config.connect_timeout_s:g} s)"
             raise self._failed(f"no answer within {limits}", "timeout", again=True) from None
@@ -285,7 +287,7 @@ class EndpointModel:
             )
         return self._client
 
-    def _read(self, answer: ChatCompletion) -> list[Reply]:
+    def _read(self, answer: bytes) -> list[Reply]:
         """The replies of an answer; counts usage. Raises _Failed for what is no answer."""
         from rmsweb.completions import Unreadable, read_answer
 
@@ -306,6 +308,23 @@ class _Failed(Exception):
     def __init__(self, error: EndpointError, again: bool, pause_s: float) -> None:
         super().__init__(str(error))
         self.error, self.again, self.pause_s = error, again, pause_s
+
+
+async def _body(response: Any) -> bytes:
+    """The whole body. Raises ValueError for one without end, APIConnectionError where the connection breaks in it."""
+    import openai
+
+    body = bytearray()
+    try:
+        async for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > LONGEST_BYTES:
+                break
+    except Exception as error:  # the HTTP library's own, which goes by several names; openai does the same with it
+        raise openai.APIConnectionError(request=response.http_request) from error
+    if len(body) > LONGEST_BYTES:
+        raise ValueError(f"it is longer than {LONGEST_BYTES >> 20} MB")
+    return bytes(body)
 
 
 def _retry_after(headers: Any) -> float:
