@@ -13,7 +13,7 @@ from rmsweb.config import Config
 from rmsweb.errors import ConfigError
 from rmsweb.progress import Progress
 from rmsweb.records import Task, Verdict
-from rmsweb.stages import Inputs, open_run, with_pictures
+from rmsweb.stages import Inputs, finished_summary, open_run, with_pictures
 from rmsweb.store import Run
 
 
@@ -34,6 +34,8 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
         with_pictures(run, [path for name, path in given.items() if name != "replies"])
         verdicts = run.read("verdict", Verdict)
         todo, again = stage.owed(trajectories, verdicts)
+        if not todo and (done := finished_summary(run)) is not None:
+            return done
         if todo:
             rounds = stage.rounds_of(verdicts, again)
             calls = stage.answers_kept(run.read("call", Call), rounds)

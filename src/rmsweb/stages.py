@@ -125,7 +125,7 @@ def _records(path: Path) -> Path:
     return path
 
 
-def _finished(run: Run) -> dict[str, Any] | None:
+def finished_summary(run: Run) -> dict[str, Any] | None:
     """Summary of a run that owes nothing any more."""
     path = run.path / "summary.json"
     if not (run.finished_before and path.exists()):
@@ -144,7 +144,7 @@ def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
 
     _only(given, "collect")
     with open_run(out, "collect", config, given) as run:
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
         suite = parts.build_suite(config.suite, config)
         work = stage.Parts(
@@ -168,7 +168,7 @@ def samples(config: Config, out: Path, given: Inputs, show: Progress) -> dict[st
         if Run.read_only(path).manifest["verb"] != "import":  # judged attempts of others are demonstrations too
             _need({"collect": path}, "collect", "samples")
     with open_run(out, "samples", config, given) as run:
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
         sources = [Run.read_only(path) for path in given.values()]
         summary = stage.run(config, run, sources)
@@ -186,7 +186,7 @@ def sft(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, A
     config = stage.continued(config) if start else config
     checkpoint = parts.checkpoint_of(start or parts.student(config))
     with open_run(out, "sft", config, given) as run:
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
         data = Run.read_only(source)
         return stage.run(
@@ -212,7 +212,7 @@ def mine(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, 
     source = _need(given, "sft", "mine")
     policy = parts.named_model(source, config, config.mine.temperature)
     with open_run(out, "mine", config, given) as run:
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
         siblings: list[stage.Judged] = []
         if "rollouts" in given:
@@ -257,7 +257,7 @@ def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, An
     source, start = _need(given, "mine", "rl"), _need(given, "sft", "rl")
     checkpoint = parts.checkpoint_of(start)
     with open_run(out, "rl", config, given) as run:
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
         from rmsweb.salvage import stage  # imports torch, which a finished run has no need of
 
@@ -294,7 +294,7 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
     with open_run(out, "eval", config, given) as run:
         suites = {str(asked.name): parts.build_suite(asked, config) for asked in stage.wanted(config)}
         stage.refuse_changed_file(config, run, suites)
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
 
         def policies(of: Mapping[str, ModelConfig]) -> dict[str, Any]:
@@ -333,7 +333,7 @@ def pretrain(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
 
     _only(given, "pretrain")
     with open_run(out, "pretrain", config, given) as run:
-        if (done := _finished(run)) is not None:
+        if (done := finished_summary(run)) is not None:
             return done
         return stage.run(config, run, progress=show)
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 import specimens
 
+from rmsweb.bench.judges import names
 from rmsweb.bench.judges.asking import Call
+from rmsweb.bench.rejudge import answers_kept, gathered, rounds_of, summary
 from rmsweb.config import Config
-from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.errors import BudgetError, ConfigError, DataError, RunError
 from rmsweb.exams import judge
 from rmsweb.progress import Silent
-from rmsweb.records import Stop, Verdict
+from rmsweb.records import Stop, Trajectory, Verdict
 from rmsweb.store import Run
 from rmsweb.testing import Odd, ScriptServer
 
@@ -94,6 +96,96 @@ def test_a_judge_that_is_gone_stops_the_stage_and_is_gone_on_with(tmp_path: Path
         pytest.raises(RunError, match="no question to the judge was answered"),
     ):
         judge(config(server), tmp_path / "few", {"eval": source(tmp_path / "two", 2)}, Silent())
+
+
+def verdict(number: int, kind: str) -> Verdict:
+    return Verdict.model_validate({"trajectory_id": f"t{number}", "success": None, "judge": "j", "unjudged": kind})
+
+
+def call(number: int, key: str) -> Call:
+    return Call(trajectory_id=f"t{number}", protocol="j", key=key, prompt="p", text="x")
+
+
+def test_only_a_reply_without_a_verdict_earns_another_draw() -> None:
+    kinds = ["no_verdict", "infra", "overflow", "not_stored", "missing_evidence", "refused", "truncated"]
+    verdicts = [verdict(number, kind) for number, kind in enumerate(kinds)]
+    verdicts += [verdict(0, "no_verdict"), verdict(5, "infra")]
+    rounds = rounds_of(verdicts, {f"t{number}" for number in range(len(kinds))})
+    assert rounds == {"t0": 2, "t5": 1, "t6": 1}
+    calls = [call(number, key) for number in range(len(kinds)) for key in ("key_points", "verdict")]
+    kept = [(one.trajectory_id, one.key) for one in answers_kept(calls, rounds)]
+    assert [key for ident, key in kept if ident in rounds] == ["key_points"] * 3, "the question that failed is anew"
+    assert [key for ident, key in kept if ident not in rounds] == ["key_points", "verdict"] * 4, "the rest stands"
+
+
+def test_an_outage_after_a_reply_without_a_verdict_is_no_dead_end(tmp_path: Path) -> None:
+    runs = {"eval": source(tmp_path / "eval", 2)}
+    with ScriptServer(["hm", YES, Odd(status=500), YES]) as server:
+        judge(config(server), tmp_path / "judged", runs, Silent())
+        with pytest.raises(RunError, match="no question to the judge was answered"):
+            judge(config(server), tmp_path / "judged", runs, Silent())
+        assert judge(config(server), tmp_path / "judged", runs, Silent())["judged"] == 2
+        assert [record.body["seed"] for record in server.requests] == [0, 0, 1000, 1000]
+
+
+@pytest.mark.parametrize("protocol", ["rmsweb/chat", *(name for name in names() if name.startswith("rmsweb/"))])
+@pytest.mark.parametrize("damage", [b"", b"\x89PNG\r\n\x1a\nother"])
+def test_a_damaged_picture_costs_one_verdict_and_not_the_run(tmp_path: Path, protocol: str, damage: bytes) -> None:
+    where = source(tmp_path / "eval", 2)
+    run = Run.read_only(where)
+    first, second = run.read("trajectory", Trajectory)
+    shared = {step.before.image for step in second.steps} | {step.after.image for step in second.steps}
+    torn = next(sha for step in first.steps for sha in (step.after.image, step.before.image) if sha not in shared)
+    for sha in {s.after.image for s in first.steps} | {s.before.image for s in first.steps}:
+        if sha == torn or sha not in shared:
+            run.images.path(sha).write_bytes(damage)
+    with ScriptServer(["hm"]) as server:
+        found = judge(config(server, protocol=protocol), tmp_path / "judged", {"eval": where}, Silent())
+    kinds = [v.unjudged for v in Run.read_only(tmp_path / "judged").read("verdict", Verdict)]
+    assert kinds[0] == "missing_evidence" and found["could_not_judge"] == {"missing_evidence": 1, "no_verdict": 1}
+
+
+def test_two_judges_are_never_mixed_in_one_run(tmp_path: Path) -> None:
+    runs = {"eval": source(tmp_path / "eval")}
+    with ScriptServer([YES, "hm"]) as server:
+        settings = config(server)
+        judge(settings, tmp_path / "judged", runs, Silent())
+        file = tmp_path / "judged/verdicts.jsonl"
+        file.write_text(file.read_text().replace("prompt=", "prompt=0"))  # as if worded by a pack that has changed
+        asked = len(server.requests)
+        with pytest.raises(
+            RunError, match=r"holds verdicts of rmsweb/chat:m:prompt=0\S+, this is rmsweb/chat:m:prompt="
+        ):
+            judge(settings, tmp_path / "judged", runs, Silent())
+        assert len(server.requests) == asked, "refused before the first question"
+    verdicts = Run.read_only(tmp_path / "judged").read("verdict", Verdict)
+    other = verdicts[0].model_copy(update={"judge": "another"})
+    with pytest.raises(RunError, match="unlike judges"):
+        summary([other, *verdicts[1:]], gathered({"eval": Run.read_only(tmp_path / "eval")}))
+
+
+def test_what_says_how_a_judge_is_reached_may_change_and_what_it_is_may_not(tmp_path: Path) -> None:
+    runs = {"eval": source(tmp_path / "eval")}
+    with ScriptServer([YES]) as server:
+        tight = config(server).judge.model.model_copy(update={"token_budget": 1})
+        settings = config(server)
+        small = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": tight})})
+        with pytest.raises(BudgetError, match="raise it and run the same command"):
+            judge(small, tmp_path / "judged", runs, Silent())
+        assert judge(settings, tmp_path / "judged", runs, Silent())["judged"] == 3
+        warm = settings.judge.model.model_copy(update={"temperature": 0.5})
+        other = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": warm})})
+        with pytest.raises(RunError, match=r"judge\.model\.temperature"):
+            judge(other, tmp_path / "judged", runs, Silent())
+
+
+def test_a_finished_run_is_not_touched(tmp_path: Path) -> None:
+    runs = {"eval": source(tmp_path / "eval")}
+    with ScriptServer([YES]) as server:
+        judge(config(server), tmp_path / "judged", runs, Silent())
+        before = {path.name: path.read_bytes() for path in (tmp_path / "judged").glob("*.json")}
+        judge(config(server), tmp_path / "judged", runs, Silent())
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "judged").glob("*.json")}
 
 
 def test_an_episode_that_the_machine_broke_is_not_asked_about(tmp_path: Path) -> None:

@@ -118,8 +118,14 @@ async def _all(work: Sequence[Awaitable[None]]) -> None:
 
 
 def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory]) -> dict[str, Any]:
-    """What was judged and what could not be: both denominators, and the rate that upstream's script would store."""
+    """What was judged and what could not be: both denominators, and the rate that upstream's script would store.
+
+    Raises RunError for verdicts of judges that are not to be added up (rules of several suites are one judge).
+    """
     latest = {v.trajectory_id: v for v in verdicts if v.trajectory_id in trajectories}
+    unlike = sorted({v.judge if not v.judge.startswith("rules:") else "rules" for v in latest.values()})
+    if len(unlike) > 1:
+        raise RunError(f"verdicts of unlike judges are no one rate: {', '.join(unlike)}; judge again into another -o")
     said = [v for v in latest.values() if v.success is not None]
     solved = sum(bool(v.success) for v in said)
     labels = [v.details["upstream_label"] for v in latest.values() if "upstream_label" in v.details]
@@ -140,10 +146,9 @@ def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory])
 
 
 def rounds_of(verdicts: Sequence[Verdict], again: set[str]) -> dict[str, int]:
-    """trajectory id -> how often a reply about it held no verdict, if the last one did not: other seeds next."""
-    latest = {verdict.trajectory_id: verdict for verdict in verdicts}
-    asked = {ident for ident in again if latest[ident].unjudged in UNSAID}
-    return dict(Counter(v.trajectory_id for v in verdicts if v.trajectory_id in asked and v.unjudged in UNSAID))
+    """trajectory id -> how often a reply about it held no verdict: other seeds next. Not those that were never answered
+    (endpoint down, prompt too long, picture missing): they are asked as the protocol says."""
+    return dict(Counter(v.trajectory_id for v in verdicts if v.trajectory_id in again and v.unjudged in UNSAID))
 
 
 def refuse_unlike(run: Run, verdicts: Sequence[Verdict], judges: Sequence[Judge]) -> None:

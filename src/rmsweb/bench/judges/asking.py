@@ -94,10 +94,14 @@ class Pictures(Mapping[str, bytes]):
 
 
 def _jpeg(png: bytes) -> bytes:
+    """Raises OSError, ValueError or SyntaxError for what is no picture, or one too large to decode."""
     from PIL import Image
 
     out = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").save(out, format="JPEG")
+    try:
+        Image.open(io.BytesIO(png)).convert("RGB").save(out, format="JPEG")
+    except Image.DecompressionBombError as error:
+        raise ValueError(str(error)) from None
     return out.getvalue()
 
 
