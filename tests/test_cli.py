@@ -101,9 +101,17 @@ def test_parse_prints_one_object() -> None:
 
 
 def test_a_key_in_place_of_its_name_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    for setting in ("policy.api_key_env=sk-secret123", "policy.base_url=http://u:sk-secret123@host/v1"):
+    for setting in (
+        "policy.api_key_env=sk-secret123",
+        "policy.base_url=http://u:sk-secret123@host/v1",
+        "policy.base_url=http://host/v1?key=sk-secret123",
+        "policy.api_key=sk-secret123",
+        'policy.extra_body={api_key="sk-secret123"}',
+        'judge.model.extra_body={headers=[{Authorization="sk-secret123"}]}',
+    ):
         done = rmsweb("collect", "-o", str(tmp_path / "x"), "--set", setting)
         assert done.returncode == 2 and "sk-secret123" not in done.stderr.partition("--set")[0]
+        assert "api_key_env" in done.stderr or "u:" in setting
         assert not (tmp_path / "x").exists()
 
 

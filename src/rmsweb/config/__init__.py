@@ -35,6 +35,7 @@ from rmsweb.config.world import (
     ProfileConfig,
     Section,
     SuiteConfig,
+    secret_key,
 )
 from rmsweb.errors import ConfigError
 
@@ -122,7 +123,9 @@ def _override(data: dict[str, Any], item: str) -> None:
 
 def _given(error: Any) -> str:
     """The wrong value, unless it may be a secret that was put in place of its name or into an address."""
-    return "" if {"api_key_env", "base_url"} & set(error["loc"]) else f" (got {error['input']!r})"
+    names = set(map(str, error["loc"]))
+    hidden = names & {"api_key_env", "base_url", "extra_body"} or any(map(secret_key, names))
+    return "" if hidden else f" (got {error['input']!r})"
 
 
 def _meant(error: Any) -> str:

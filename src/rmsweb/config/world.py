@@ -8,7 +8,20 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.types import NonNegativeFloat, PositiveFloat, PositiveInt
 
-_SECRET = re.compile(r"(?i)(x[_-])?(api[_-]?key|access[_-]?token|authorization|password|secret)")
+_SECRET = re.compile(r"(?i)(x[_-])?(api[_-]?key|(access|auth|bearer)?[_-]?token|authorization|password|secret|key)")
+
+
+def secret_key(name: str) -> bool:
+    """Whether a setting of this name would hold a key, a token or a password."""
+    return _SECRET.fullmatch(name) is not None
+
+
+def _secret_keys(value: Any) -> list[str]:
+    """Such names anywhere in a value."""
+    if isinstance(value, dict):
+        inner = [name for one in value.values() for name in _secret_keys(one)]
+        return [*(str(name) for name in value if secret_key(str(name))), *inner]
+    return [name for one in value for name in _secret_keys(one)] if isinstance(value, list) else []
 
 
 class Section(BaseModel):
@@ -81,7 +94,7 @@ class ModelConfig(Section):
     """explorer: the embedded heuristic agent. tiny: the shipped base. local: a checkpoint. script: a reply file."""
     path: str = ""
     """Checkpoint folder (local) or reply file (script)."""
-    base_url: str = Field(default="http://127.0.0.1:8000/v1", pattern=r"^https?://[^@\s?#]+$")
+    base_url: str = Field(default="http://127.0.0.1:8000/v1", pattern=r"^https?://[^@\s]+$")
     name: str = "Qwen/Qwen3-VL-8B-Instruct"
     api_key_env: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Name of the environment variable; the key itself is never stored."""
@@ -100,11 +113,19 @@ class ModelConfig(Section):
     """reasoning: `max_completion_tokens` and no sampling settings, as o-series and gpt-5 endpoints want it."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("base_url")
+    @classmethod
+    def _no_query(cls, url: str) -> str:
+        """What stands here is stored in run.json and shown in errors."""
+        if "?" in url or "#" in url:
+            raise ValueError("an address ends before its ?; a key is read from the variable that api_key_env names")
+        return url
+
     @field_validator("extra_body")
     @classmethod
     def _no_secret(cls, body: dict[str, Any]) -> dict[str, Any]:
         """What stands here is stored in run.json."""
-        if named := [key for key in body if _SECRET.fullmatch(key)]:
+        if named := _secret_keys(body):
             raise ValueError(f"{named[0]} would be stored; name the environment variable of the key in api_key_env")
         return body
 
