@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from small_world import NumberJudge, NumberSuite, Reader, number_task
 
+from rmsweb import stages
 from rmsweb.bench import controls, exam, heldout
 from rmsweb.bench.disjoint import training_tasks
 from rmsweb.config import Config, EvalConfig, SuiteConfig
 from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.judge import could_not_tell
+from rmsweb.progress import Silent
 from rmsweb.records import TrainSample, Trajectory, Verdict
 from rmsweb.store import Images, Run
 
@@ -82,6 +85,52 @@ async def test_a_model_that_never_ran_has_no_score(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"model rl: 0 of 20 episodes ran \(\{'infra_error': 20\}\)"):
         await play(tmp_path / "r", {"rl": 0}, breaks=every, reason="navigation")
     assert not (tmp_path / "r/scores.json").exists()
+
+
+class Unsteady(NumberJudge):
+    """A judge whose endpoint fails for all but the first `answers` questions."""
+
+    answers = 0
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        self.answers -= 1
+        if self.answers >= 0:
+            return await super().__call__(trajectory)
+        return could_not_tell(self.name, "infra", "HTTP 500")
+
+
+async def test_a_judge_that_fails_is_said_and_its_cure_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = CONFIG.model_copy(update={"eval": EvalConfig(tasks=4, controls=0, bootstrap=200)})
+    for answers in (3, 0):
+        with Run.open(tmp_path / str(answers), "eval", config) as run:
+            suite = NumberSuite(run.images)
+            judge = Unsteady(suite)
+            judge.answers = answers
+            papers = exam.exams(config, {"sites": suite}, {"sites": judge})  # type: ignore[dict-item]
+            readers = {"rl": Reader(run.images, "rl", 0)}
+            if answers:
+                summary = await exam.run(config, run, readers, papers, suite)  # type: ignore[arg-type]
+                assert summary["heldout"]["rl"]["judged"] == 3
+                assert f"3 of 4 episodes; the episodes are stored: judge them with `rmsweb judge --from {run.path}" in (
+                    caplog.text
+                )
+            else:
+                with pytest.raises(RunError, match=r"0 of 4 episodes, no score .*HTTP 500.*rmsweb judge --from"):
+                    await exam.run(config, run, readers, papers, suite)  # type: ignore[arg-type]
+                assert not (run.path / "scores.json").exists()
+
+
+def test_a_task_file_without_a_judge_is_refused_before_the_first_episode(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(
+        number_task(1).model_copy(update={"start_url": "http://a.test/", "split": "exam"}).model_dump_json()
+    )
+    config = Config(suite=SuiteConfig(name="file", path=str(file)))
+    with pytest.raises(ConfigError, match=r"tasks from a file have no rules: set judge\.protocol"):
+        stages.evaluate(config, tmp_path / "eval", {"explorer": Path("explorer")}, Silent())
+    with pytest.raises(ConfigError, match=r"tasks from a file have no rules: set judge\.protocol"):
+        stages.collect(config, tmp_path / "collect", {}, Silent())
+    assert not list(tmp_path.glob("*/trajectories.jsonl"))
 
 
 async def test_without_a_browser_the_exam_stops_and_goes_on_later(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ Never trains, never reads a reference answer (checks live with the suites).
 Models run one after the other (several at once would share the cores), tasks of one model side by side.
 """
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rmsweb.web.suite import Suite
 
 
+log = logging.getLogger(__name__)
 HELD_OUT = 200
 """Tasks of the first exam on the built-in suites, unless eval.tasks says otherwise."""
 
@@ -207,8 +209,22 @@ class _Stage:
                 control = PictureControl(policy, kind, self.run.images, self.config.profile.viewport, donors)
                 await self.play(exam, f"{name}+{kind}", control, some)
 
+    def _judge_answered(self) -> None:
+        """Say for how many episodes the judge's endpoint failed. Raises RunError where it did for all."""
+        latest = {v.trajectory_id: v for v in self.run.read("verdict", Verdict)}
+        verdicts = [latest[ident] for ident in self.played if ident in latest]
+        failed = [verdict for verdict in verdicts if verdict.unjudged == "infra"]
+        if not failed:
+            return
+        cure = f"the episodes are stored: judge them with `rmsweb judge --from {self.run.path} -o DIRECTORY`"
+        why = f"the judge answered for {len(verdicts) - len(failed)} of {len(verdicts)} episodes"
+        if len(failed) == len(verdicts):
+            raise RunError(f"{why}, no score is written ({failed[-1].reason}); {cure}")
+        log.warning("%s; %s", why, cure)
+
     def finish(self, asked: Mapping[str, Asked], shared: Mapping[str, Any]) -> dict[str, Any]:
         """Compute every number from the stored files and write scores.json."""
+        self._judge_answered()
         settings = self.config.eval
         rows = scores.results_of(scores.read_judged(self.run), with_end=settings.steps_with_end)
         numbers: dict[str, Any] = {}
