@@ -8,10 +8,21 @@ import pytest
 
 from rmsweb.chat import Message
 from rmsweb.config import BrowserConfig, Config, JudgeConfig, ModelConfig, ProfileConfig, SuiteConfig
-from rmsweb.doctor import Check, browser_check, check_all, disk_check, endpoint_checks, endpoints, show, tasks_check
+from rmsweb.doctor import (
+    Check,
+    browser_check,
+    check_all,
+    disk_check,
+    endpoint_checks,
+    endpoints,
+    judge_check,
+    show,
+    tasks_check,
+)
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
 
 CALL = '<tool_call>\n{"name":"computer_use","arguments":{"action":"left_click","coordinate":[500,500]}}\n</tool_call>'
+SITES = SuiteConfig()
 SMALL = ProfileConfig(viewport=(320, 224), images=1)
 
 
@@ -113,6 +124,28 @@ def test_the_task_file_and_its_dates(tmp_path: Path) -> None:
     assert open_still.ok is True and "no task has a date" in open_still.detail
     path.write_text("{}")
     assert tasks_check(config, date(2024, 1, 1)).ok is False
+
+
+def test_a_judge_that_cannot_be_built_is_said(tmp_path: Path) -> None:
+    def found(protocol: str, suite: SuiteConfig = SITES) -> Check | None:
+        return judge_check(Config(suite=suite, judge=JudgeConfig(protocol=protocol, pack=pack)))
+
+    pack = ""
+    assert found("rules") is None
+    for protocol, what in (
+        ("webvoyager", "is unknown; choose"),
+        ("webvoyager/original", "set judge.pack to a checkout"),
+        ("webjudge/om2w", "set judge.pack to a checkout"),
+    ):
+        row = found(protocol)
+        assert row is not None and row.ok is False and what in row.detail
+    row = found("rules", SuiteConfig(name="file", path="tasks.jsonl"))
+    assert row is not None and row.ok is False and "judge.protocol" in row.cure
+    row = found("rmsweb/webjudge-om2w")
+    assert row is not None and row.ok and row.detail.startswith("rmsweb/webjudge-om2w:Qwen")
+    pack = str(tmp_path)
+    row = found("webvoyager/original")
+    assert row is not None and row.ok is False, "a folder without the pack's file"
 
 
 async def test_without_a_browser_the_cure_is_named() -> None:

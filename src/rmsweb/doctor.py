@@ -1,8 +1,8 @@
 """Looks whether this machine and a recipe's endpoints can do what rmsweb needs, and names the cure where not.
 
-Owns the checks: browser, disk, the recipe's task file, and for each endpoint of the recipe: does it answer, how does
-it split thinking, can our reader read its reply, how many pictures does it take, what does a picture cost, does it add
-a hidden system prompt.
+Owns the checks: browser, disk, the recipe's task file and judge, and for each endpoint of the recipe: does it answer,
+how does it split thinking, can our reader read its reply, how many pictures does it take, what does a picture cost,
+does it add a hidden system prompt.
 Never changes anything; asks an endpoint for a handful of short replies.
 """
 
@@ -20,6 +20,7 @@ from datetime import date
 from pathlib import Path
 
 from rmsweb.actions import Viewport
+from rmsweb.bench.judges import build
 from rmsweb.chat import EndpointModel, Message, Part, Reply
 from rmsweb.config import Config, ModelConfig, ProfileConfig
 from rmsweb.errors import EndpointError, RmswebError
@@ -56,6 +57,8 @@ async def check_all(config: Config) -> list[Check]:
     rows = [browser_check(config), disk_check(Path.cwd())]
     if config.suite.name == "file" and config.suite.path:
         rows.append(tasks_check(config, date.today()))
+    if (judge := judge_check(config)) is not None:
+        rows.append(judge)
     named = endpoints(config)
     if not named:
         rows.append(Check("endpoint", None, "the recipe names none (give -c, or --set policy.name=... to check one)"))
@@ -124,6 +127,24 @@ def tasks_check(config: Config, today: date) -> Check:
         return Check(name, True, f"{found.label}; no task has a date before {today}")
     detail = f"{found.label}; {len(passed)} have dates before {today}: {named(one.id for one in passed)}"
     return Check(name, None, detail, "they cannot be done as they are worded: patch them, or leave them out and say so")
+
+
+def judge_check(config: Config) -> Check | None:
+    """Whether the recipe's judge can be built: a known protocol, with its wording. None: rules of a suite with rules.
+
+    Asks nothing; whether the judge's endpoint answers is another check.
+    """
+    name, settings = "judge", config.judge
+    if settings.protocol == "rules":
+        if config.suite.name != "file":
+            return None
+        cure = "set judge.protocol (docs/exams.md lists the protocols)"
+        return Check(name, False, "tasks from a file have no rules that could judge them", cure)
+    try:
+        built = build(settings, None, {}, model_name=settings.model.name)
+    except RmswebError as error:
+        return Check(name, False, str(error), "see docs/exams.md")
+    return Check(name, True, built.name)
 
 
 def reading_check(config: Config) -> Check:
