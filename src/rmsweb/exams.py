@@ -42,7 +42,10 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
             if "replies" in given:
                 calls = [*Run.read_only(given["replies"]).read("call", Call), *calls]
             build = parts.Judges(config, run, calls, offline="replies" in given, rounds=rounds)
-            stage.refuse_unlike(run, verdicts, [build(trajectory) for trajectory in trajectories.values()])
+            judges = [build(trajectory) for trajectory in trajectories.values()]
+            stage.refuse_unlike(run, verdicts, judges)
+            if "replies" in given:
+                stage.refuse_others_replies(calls, judges)
 
             async def work() -> dict[str, Any]:
                 if config.judge.protocol != "rules" and "replies" not in given:

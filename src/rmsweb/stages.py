@@ -307,7 +307,7 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
             async with parts.build_browser(config, run) as browser:
                 return await stage.run(
                     config, run, policies(models), exams, browser, controls=policies(controls),
-                    training=training_tasks(given.values()), show=show,
+                    training=training_tasks(given.values(), gone_ok=config.eval.allow_overlap), show=show,
                 )  # fmt: skip
 
         summary = asyncio.run(play())

@@ -24,6 +24,10 @@ Values = Mapping[str, Sequence[float]]
 """Task id -> one value per run of that task."""
 
 
+LEAST = 6
+"""Tasks that must differ between two models before a difference can be resolved: 2 / 2**6 < 0.05 < 2 / 2**5."""
+
+
 class Interval(NamedTuple):
     """95 % bounds."""
 
@@ -46,8 +50,9 @@ class Paired(NamedTuple):
 
     @property
     def resolved(self) -> bool:
-        """Whether the interval leaves zero out."""
-        return self.n > 0 and not self.interval.low <= 0 <= self.interval.high
+        """Whether the interval leaves zero out, and enough tasks differ for an interval from redrawing them to mean
+        anything: with fewer than `LEAST` the exact test cannot reach 5 % either."""
+        return self.a_only + self.b_only >= LEAST and not self.interval.low <= 0 <= self.interval.high
 
 
 def wilson(successes: int, n: int, z: float = Z95) -> Interval:

@@ -251,3 +251,33 @@ def test_a_run_of_before_says_what_it_recorded(tmp_path: Path) -> None:
     (path / "scores.json").write_text("torn")
     assert "not recorded" in groups({"a": path})[0].numbers()["what"][1]
     assert Stage("a", path).results
+
+
+def test_runs_of_unequal_number_and_steps_counted_in_two_ways_stand_apart(tmp_path: Path) -> None:
+    for name, runs in (("once", 1), ("thrice", 3)):
+        path = exam(tmp_path / name, name, lambda i: True, runs=runs)
+        write_asked(Run.read_only(path), {"heldout": Asked(tasks=tuple(task(i) for i in range(8)), runs=runs)})
+    found = compare.examined(stages_in({n: tmp_path / n for n in ("once", "thrice")}))
+    assert [sorted(group.numbers()["scores"]) for group in found.groups] == [["thrice"], ["once"]]
+    assert [next(iter(group.numbers()["scores"].values()))["success"] for group in found.groups] == [1.0, 1.0]
+    assert "runs of each task (3 / 1)" in compare.apart(found.groups)[0]
+    without = Config(eval=EvalConfig(steps_with_end=False))
+    paths = {"with": exam(tmp_path / "with"), "without": exam(tmp_path / "without", "rl", config=without)}
+    assert "steps (" in compare.apart(compare.examined(stages_in(paths)).groups)[0]
+
+
+def test_the_rubric_verifiers_two_numbers_stand_side_by_side(tmp_path: Path) -> None:
+    source = exam(tmp_path / "eval")
+    details = {"process_score": 0.9, "process_passed": True, "outcome": False}
+    trajectories = Run.read_only(source).read("trajectory", Trajectory)
+    with Run.open(tmp_path / "judged", "judge", Config(), {"eval": source}) as run:
+        for t in trajectories:
+            said = {"success": False, "judge": "rmsweb/rubric-both:m", "trajectory_id": t.id, "details": details}
+            run.append("verdict", Verdict.model_validate(said))
+        run.finish()
+    page = render(stages_in({"eval": source, "judged": tmp_path / "judged"}))
+    assert "Process and outcome, rmsweb/rubric-both m" in page
+    row = re.search(r"<tr[^>]*>\s*<t[dh][^>]*>all</t[dh]>.*?</tr>", page, re.DOTALL)
+    assert row and [x.strip() for x in re.findall(r"<td[^>]*>([^<]*)<", row[0])][-6:] == [
+        "8", "0.90", "100.0 %", "100.0 %", "0.0 %", "0.0 %",
+    ]  # fmt: skip

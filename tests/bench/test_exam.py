@@ -177,6 +177,10 @@ def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
     weights.write_bytes(b"x")
     Run.open(tmp_path / "rl", "rl", Config(), {"sft": weights}).close()
     assert [t.seed for t in training_tasks([tmp_path / "rl"])] == [100, 101, 102]
+    source.rename(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="samples, which is not there"):
+        training_tasks([tmp_path / "rl"])
+    assert training_tasks([tmp_path / "rl"], gone_ok=True) == []
 
 
 async def test_exams_of_several_runs_are_read_together(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_cuaverifierbench_without_votes_has_only_upstreams_aggregates(tmp_path: 
     assert [(label.key, label.success) for label in found.labels] == [
         ("internal/Shop--1", False), ("internal/Shop--3", True),
     ]  # fmt: skip
-    assert any("a tie of votes is a failure" in note for note in found.notes)
+    assert any("a tie of votes counts as failure" in note for note in found.notes)
 
 
 def test_cuaverifierbench_process_labels_by_name(tmp_path: Path) -> None:

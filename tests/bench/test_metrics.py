@@ -1,12 +1,14 @@
 """Denominators, outcomes, steps, yield and cost on small hand-made results."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from specimens import task, trajectory, verdict
 
-from rmsweb.bench import costs, metrics, rates
+from rmsweb.bench import costs, metrics, rates, wording
 from rmsweb.bench.metrics import Result
+from rmsweb.judge import outcome
 from rmsweb.records import Outcome, Stop
 from rmsweb.store import Images
 
@@ -25,18 +27,23 @@ def images(tmp_path: Path) -> Images:
 
 def test_the_verdict_decides_and_the_stop_types_the_rest(images: Images) -> None:
     t = trajectory(images, task(0), 2, stop=Stop.STEP_LIMIT)
-    assert metrics.outcome_of(t, verdict(t, True)) is Outcome.SUCCESS
-    assert metrics.outcome_of(t, verdict(t, False)) is Outcome.OVER_BUDGET
-    assert metrics.outcome_of(t, verdict(t, None)) is Outcome.JUDGE_FAILED
-    assert metrics.outcome_of(t, None) is Outcome.JUDGE_FAILED
-    for stop, outcome in (
+    assert outcome(t, verdict(t, True)) is Outcome.SUCCESS
+    assert outcome(t, verdict(t, False)) is Outcome.OVER_BUDGET
+    assert outcome(t, verdict(t, None)) is Outcome.JUDGE_FAILED
+    assert outcome(t, None) is Outcome.JUDGE_FAILED
+    for stop, typed in (
         (Stop.BLOCKED, Outcome.BLOCKED),
         (Stop.MODEL_ERROR, Outcome.INFRA_ERROR),
         (Stop.NO_PROGRESS, Outcome.FAILURE),
         (Stop.INVALID_TASK, Outcome.INVALID_TASK),
     ):
         t = trajectory(images, task(0), 2, stop=stop)
-        assert metrics.outcome_of(t, verdict(t, False)) is outcome
+        assert outcome(t, verdict(t, False)) is typed
+    broken = trajectory(images, task(0), 2, stop=Stop.BROWSER_ERROR)
+    told = verdict(broken, True).model_copy(update={"details": {"upstream_label": 1}})
+    assert outcome(broken, told) is Outcome.INFRA_ERROR
+    one = metrics.result_of("sft", broken, told)
+    assert (one.success, one.outcome, one.has_upstream) == (None, Outcome.INFRA_ERROR, False)
 
 
 def test_unjudged_and_missing_count_over_all_tasks_and_not_over_judged_ones(images: Images) -> None:
@@ -103,3 +110,27 @@ def test_claims_and_modes(images: Images) -> None:
     rows = [row(images, 0, True), row(images, 1, False), row(images, 2, False, stop=Stop.STEP_LIMIT)]
     assert metrics.claim_gap(rows) == 1
     assert metrics.by_mode(rows) == {"step_limit": 1, "wrong_or_early_end": 1}
+
+
+def test_a_pair_over_all_tasks_counts_what_is_missing_as_not_solved(images: Images) -> None:
+    rows = [row(images, i, True, model="a") for i in range(2)] + [row(images, i, i < 3, model="b") for i in range(4)]
+    wanted = {task(i).id: 1 for i in range(4)}
+    every = metrics.paired_success(rows, "a", "b", wanted=wanted)
+    assert (every.n, every.difference) == (4, -0.25)
+    assert metrics.paired_success(rows, "a", "b").n == 2
+
+
+def test_five_tasks_that_differ_resolve_nothing(images: Images) -> None:
+    for count, resolved in ((5, False), (6, True)):
+        rows = [row(images, i, m == "a", model=m) for i in range(count) for m in "ab"]
+        pair = metrics.paired_success(rows, "a", "b")
+        assert (pair.resolved, pair.p < 0.05) == (resolved, resolved)
+        said = {"n": pair.n, "interval": pair.interval, "a_only": pair.a_only, "b_only": pair.b_only}
+        assert ("Too few to tell" in wording.verdict(said, "a", "b")) is not resolved
+
+
+def test_an_episode_without_token_counts_makes_the_money_unknown(images: Images) -> None:
+    rows = [row(images, 0, True), replace(row(images, 1, True), prompt_tokens=0, completion_tokens=0)]
+    found = costs.cost(rows, (1.0, 1.0))
+    assert found.money_per_task is None and found.money_unknown == 1
+    assert costs.cost(rows[:1], (1.0, 1.0)).money_per_task is not None

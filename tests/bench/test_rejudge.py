@@ -46,7 +46,7 @@ def test_every_trajectory_is_judged_once_and_the_replies_are_stored(tmp_path: Pa
         again = judge(config(server), tmp_path / "judged", runs, Silent())
         assert len(server.requests) == 3
     assert latest(tmp_path / "judged") == [True, False, True]
-    assert found == again and found["judged"] == 3 and found["success"] == pytest.approx(2 / 3)
+    assert found == again and found["judged"] == 3 and found["policies"]["sft"]["success"] == pytest.approx(2 / 3)
     calls = Run.read_only(tmp_path / "judged").read("call", Call)
     assert [call.text for call in calls] == [YES, NO, YES] and all(call.pictures > 0 for call in calls)
 
@@ -56,7 +56,8 @@ def test_what_could_not_be_judged_is_asked_again_and_nothing_else(tmp_path: Path
     with ScriptServer([YES, "hm", NO, YES]) as server:
         first = judge(config(server), tmp_path / "judged", runs, Silent())
         assert first["judged"] == 2 and first["could_not_judge"] == {"no_verdict": 1}
-        assert first["success"] == pytest.approx(1 / 3) and first["success_judged"] == pytest.approx(1 / 2)
+        rates = first["policies"]["sft"]
+        assert rates["success"] == pytest.approx(1 / 3) and rates["success_judged"] == pytest.approx(1 / 2)
         second = judge(config(server), tmp_path / "judged", runs, Silent())
         assert len(server.requests) == 4
         seeds = [record.body.get("seed") for record in server.requests]
@@ -71,6 +72,10 @@ def test_stored_replies_answer_without_an_endpoint(tmp_path: Path) -> None:
         judge(settings, tmp_path / "judged", runs, Silent())
     offline = judge(settings, tmp_path / "again", {**runs, "replies": tmp_path / "judged"}, Silent())
     assert offline["judged"] == 2 and latest(tmp_path / "again") == [True, None, False]
+    other_model = settings.judge.model.model_copy(update={"name": "n"})
+    renamed = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": other_model})})
+    with pytest.raises(ConfigError, match="replies are those of m, the verdicts would be named after n"):
+        judge(renamed, tmp_path / "renamed", {**runs, "replies": tmp_path / "judged"}, Silent())
     other = judge(
         config_with_more_pictures(settings), tmp_path / "other", {**runs, "replies": tmp_path / "judged"}, Silent()
     )

@@ -85,7 +85,7 @@ def test_judged_again_beside_its_own_rules_and_reported(played: Path, tmp_path: 
             "judge", "-o", tmp_path / "offline", "--from", played, "--from", f"replies={tmp_path / 'judged'}", *words
         )
         assert len(server.requests) == asked > 4
-    assert said["n"] == said["judged"] == 4 and said["success"] == 1.0
+    assert said["n"] == said["judged"] == 4 and said["policies"]["explorer"]["success"] == 1.0
     one, other = (Run.read_only(tmp_path / name).read("verdict", Verdict) for name in ("judged", "offline"))
     assert {(v.trajectory_id, v.success) for v in one} == {(v.trajectory_id, v.success) for v in other}
     rmsweb("judge", "-o", tmp_path / "rules", "--from", played)

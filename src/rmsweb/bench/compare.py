@@ -67,7 +67,7 @@ class Group:
 
     @property
     def runs(self) -> int:
-        """Runs of each task that were asked for, at most."""
+        """Runs of each task that were asked for: the same in every paper of a group."""
         return max((paper.asked.runs if paper.asked else 1 for paper in self.papers), default=1)
 
     @property
@@ -137,7 +137,9 @@ def papers_of(stage: Stage) -> list[Paper]:
         played = {row.task.id: row.task for row in here if not is_control(row.model)}
         tasks = list(one.tasks) if one else list(played.values())
         if tasks:
-            key = setting.setting_of(tasks, here, capped=own)
+            acted = [row.run for row in here if not is_control(row.model)]
+            runs = (one.runs if one else 1 + max(acted, default=0)) if own else None
+            key = setting.setting_of(tasks, here, capped=own, runs=runs, with_end=stage.with_end)
             found.append(Paper(stage, name, tasks, here, one, key, {} if own else {"": stage.name}))
     return found
 

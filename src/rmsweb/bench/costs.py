@@ -63,7 +63,7 @@ class Cost(NamedTuple):
     """`prices` (tokens at the price table) or `record` (as the run states it); empty: unknown."""
     episodes: int = 0
     money_unknown: int = 0
-    """Episodes without a known cost, where money is asked for by record."""
+    """Episodes without a known cost; with any, no money is stated."""
 
 
 def cost(results: Sequence["Result"], price: Price | None = None) -> Cost:
@@ -72,11 +72,11 @@ def cost(results: Sequence["Result"], price: Price | None = None) -> Cost:
     steps, wall = sum(r.steps for r in results), sum(r.wall_s for r in results)
     read, written = sum(r.prompt_tokens for r in results), sum(r.completion_tokens for r in results)
     recorded = [r.cost for r in results if r.cost is not None]
-    unknown = tasks - len(recorded)
+    missing = unknown(results, price)
     money, by = 0.0, ""
-    if price:
-        money, by, unknown = at_price(price, read, written), "prices", 0
-    elif recorded and not unknown:
+    if price and not missing:
+        money, by = at_price(price, read, written), "prices"
+    elif recorded and not missing:
         money, by = sum(recorded), "record"
 
     def per(total: float, count: int) -> float | None:
@@ -85,8 +85,15 @@ def cost(results: Sequence["Result"], price: Price | None = None) -> Cost:
     tokens = read + written
     return Cost(
         per(steps, tasks), per(steps, solved), per(tokens, tasks), per(tokens, solved), per(wall, tasks),
-        per(money, tasks), per(money, solved), by if money > 0 else "", tasks, unknown,
+        per(money, tasks), per(money, solved), by if money > 0 else "", tasks, missing,
     )  # fmt: skip
+
+
+def unknown(results: Sequence["Result"], price: Price | None) -> int:
+    """Episodes whose cost nobody knows: without a recorded one or, by prices, with steps and no token count."""
+    if price:
+        return sum(r.steps > 0 and not (r.prompt_tokens or r.completion_tokens) for r in results)
+    return sum(r.cost is None for r in results)
 
 
 def at_price(price: Price, read: int, written: int) -> float:

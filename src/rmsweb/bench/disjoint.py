@@ -87,8 +87,11 @@ def assert_disjoint(exam: Sequence[Task], training: Iterable[Task], *, allowed: 
     return found
 
 
-def training_tasks(runs: Iterable[Path]) -> list[Task]:
-    """Every task in the given run directories and in those that they were made from (their manifests' inputs)."""
+def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> list[Task]:
+    """Every task in the given run directories and in those that they were made from (their manifests' inputs).
+
+    Raises ConfigError when one of these lies nowhere any more (unless `gone_ok`): what it trained on is not known.
+    """
     waiting, seen, tasks = [Path(r) for r in runs], set[Path](), dict[str, Task]()
     while waiting:
         given = waiting.pop()
@@ -98,7 +101,13 @@ def training_tasks(runs: Iterable[Path]) -> list[Task]:
             continue
         seen.add(folder.resolve())
         inputs = json.loads((folder / "run.json").read_text(encoding="utf-8")).get("inputs", {})
-        waiting += [Path(item["path"]) for item in inputs.values()]
+        made_from = [Path(item["path"]) for item in inputs.values()]
+        if (gone := [path for path in made_from if not path.exists()]) and not gone_ok:
+            raise ConfigError(
+                f"{folder} was made from {gone[0]}, which is not there: whether the exam's tasks were trained on "
+                "cannot be known. Put it back, or set eval.allow_overlap=true to be examined without knowing"
+            )
+        waiting += made_from
         for name in SOURCES:
             for task in _tasks_in(folder / name):
                 tasks.setdefault(task.id, task)

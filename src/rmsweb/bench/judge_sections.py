@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from rmsweb.bench import protocols, setting
 from rmsweb.bench.compare import EXAMS, IMPORT, Group, papers_of
+from rmsweb.bench.judges import rubric_table
 from rmsweb.bench.layout import Section, Stage, Table
 from rmsweb.bench.protocols import JUDGE, Agreement, Bench
 from rmsweb.bench.wording import between, number, percent
@@ -44,6 +45,7 @@ def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: 
         return
     short = short_names(benches)
     section.tables.append(_scores(group, benches, short, resamples, seed))
+    section.tables += [table for bench in benches if (table := _process_outcome(group, bench, short[bench.name]))]
     pairs = protocols.agreement(benches)
     if pairs:
         section.tables.append(_agreement(pairs, short))
@@ -82,6 +84,45 @@ def _scores(group: Group, benches: Sequence[Bench], short: Mapping[str, str], re
         *(f"{short[b.name]}: {b.name}" for b in benches if short[b.name] != b.name),
     ]
     return Table(head, rows, title="Solved, by each judge", words=frozenset({1, len(head) - 1}), notes=notes)
+
+
+def _process_outcome(group: Group, bench: Bench, judge: str) -> Table | None:
+    """Process beside outcome, by segment, refusals apart; None for a judge that has no such numbers."""
+    verdicts = protocols.verdicts_of(bench.stage)
+    found = [
+        rubric_table.judged(
+            str(t.task.meta.get("segment") or t.task.template),
+            verdicts[t.id],
+            refusal=t.task.suite.endswith("refusals"),
+        )
+        for paper in group.papers
+        for t in paper.trajectories()
+        if t.id in verdicts and "process_score" in verdicts[t.id].details
+    ]
+    if not found:
+        return None
+    table = rubric_table.process_outcome_table(found)
+    lines = [*table.segments, table.total, *table.refusals]
+    rows = [
+        [
+            line.segment, str(line.n), number(line.mean_score, 2), percent(line.process_all),
+            percent(line.process_rate), percent(line.outcome_all), percent(line.outcome_rate),
+        ]
+        for line in lines
+    ]  # fmt: skip
+    head = (
+        "segment",
+        "attempts",
+        "mean share of points",
+        "process, of all",
+        "of judged",
+        "outcome, of all",
+        "of judged",
+    )
+    notes = ["Process: 0.8 of the points or more. Outcome: the user got it. All policies together."]
+    if table.refusals:
+        notes.append(f"The last {len(table.refusals)} rows are the refusal set, where declining is right.")
+    return Table(head, rows, title=f"Process and outcome, {judge}", notes=notes)
 
 
 def _agreement(pairs: Sequence[Agreement], short: Mapping[str, str]) -> Table:

@@ -338,7 +338,6 @@ def _aggregated(kept: _Kept, tasks: Iterable[Row], name: str) -> None:
             raise wrong(row, f"has no human label: expected {_blind(name)} (annotations) or {' or '.join(wanted)}")
         facts = {"annotator": column, "benchmark": _split(row), "task_id": _needed(row, "task_id")}
         kept.add(row, _label(row, WORDS, column, facts, open_words=True))
-    kept.counts["labels are upstream's aggregates, where a tie of votes is a failure"] = len(kept.labels)
     kept.counts["labels are upstream's aggregates, in which a tie of votes counts as failure"] += len(kept.labels)
 
 

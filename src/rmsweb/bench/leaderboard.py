@@ -5,6 +5,7 @@ share benchmark, version, protocol, judge, step limit and denominator as far as 
 which states no protocol gets a heading of its own. It judges nothing and repeats no text.
 """
 
+import re
 import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 FILE = "leaderboard.toml"
 TAGS = {"R": "source read", "S": "SECOND-HAND", "M": "recounted"}
 UNSTATED = "not stated"
+
+
+_DRAWS = re.compile(r"pass@(?!1\b)\d+")
+"""Best of several runs is another measure than one run."""
 
 
 class Heading(NamedTuple):
@@ -67,7 +72,9 @@ class Row(Record):
     def heading(self) -> Heading:
         """Rows with the same one may stand together."""
         protocol = self.protocol or f"{UNSTATED} ({self.source})"
-        rest = (value or UNSTATED for value in (self.judge, self.step_cap, self.denominator))
+        draws = _DRAWS.search(self.model)
+        counted = "; ".join(part for part in (self.denominator, draws[0] if draws else "") if part)
+        rest = (value or UNSTATED for value in (self.judge, self.step_cap, counted))
         return Heading(self.benchmark, self.version or f"version {UNSTATED}", protocol, *rest)
 
 

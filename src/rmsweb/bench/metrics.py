@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from rmsweb.actions import ENDING
 from rmsweb.bench.costs import Use, use_of
 from rmsweb.bench.reading import acts, imported
-from rmsweb.records import INFRA_STOPS, Outcome, Stop, Task, Trajectory, Verdict
+from rmsweb.judge import outcome
+from rmsweb.records import Outcome, Stop, Task, Trajectory, Verdict
 from rmsweb.statistics import Interval, Paired, mean_interval, paired_bootstrap, wilson
 
 _CAPTCHA = re.compile(r"captcha|human verification|not a robot|verify (?:that )?you are (?:a )?human", re.IGNORECASE)
@@ -65,21 +66,6 @@ class Result:
     viewport: tuple[int, int] = (1280, 800)
 
 
-def outcome_of(trajectory: Trajectory, verdict: Verdict | None) -> Outcome:
-    """Typed outcome: the verdict first, then why the episode ended (method.md 1.2)."""
-    if verdict is not None and verdict.success:
-        return Outcome.SUCCESS
-    if trajectory.stop in INFRA_STOPS:
-        return Outcome.INFRA_ERROR
-    if trajectory.stop is Stop.BLOCKED:
-        return Outcome.BLOCKED
-    if trajectory.stop is Stop.INVALID_TASK:
-        return Outcome.INVALID_TASK
-    if verdict is None or verdict.success is None:
-        return Outcome.JUDGE_FAILED
-    return Outcome.OVER_BUDGET if trajectory.stop is Stop.STEP_LIMIT else Outcome.FAILURE
-
-
 STOP_MODES: Mapping[Stop, str] = {
     Stop.ANSWERED: "wrong_or_early_end",
     Stop.DONE: "wrong_or_early_end",
@@ -104,9 +90,9 @@ def result_of(
     model: str, trajectory: Trajectory, verdict: Verdict | None, mode: str = "", *, with_end: bool = True
 ) -> Result:
     """The row of one trajectory (`mode`: of a failure; default how it ended). Infra ends are never judged."""
-    outcome = outcome_of(trajectory, verdict)
-    if trajectory.stop in INFRA_STOPS:
-        verdict = None if verdict is None else verdict.model_copy(update={"success": None})
+    typed = outcome(trajectory, verdict)
+    if typed is Outcome.INFRA_ERROR and verdict is not None:  # whatever an imported file says of a broken attempt
+        verdict = verdict.model_copy(update={"success": None, "details": {}})
     judged = None if verdict is None else verdict.success
     details: Mapping[str, Any] = verdict.details if verdict else {}
     label, reward, use = details.get("upstream_label"), trajectory.evidence.get("raw_reward"), use_of(trajectory)
@@ -116,7 +102,7 @@ def result_of(
         run=trajectory.attempt,
         trajectory_id=trajectory.id,
         success=judged,
-        outcome=outcome,
+        outcome=typed,
         stop=trajectory.stop,
         steps=steps_of(trajectory, use, with_end=with_end),
         prompt_tokens=use.prompt_tokens,
@@ -236,10 +222,23 @@ def values(results: Iterable[Result], model: str, *, judged_only: bool = False) 
 
 
 def paired_success(
-    results: Sequence[Result], a: str, b: str, *, judged_only: bool = False, resamples: int = 2000, seed: int = 0
+    results: Sequence[Result],
+    a: str,
+    b: str,
+    *,
+    judged_only: bool = False,
+    wanted: Mapping[str, int] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
 ) -> Paired:
-    """Difference in success `a - b` on the tasks that both were given."""
+    """Difference in success `a - b` on the tasks that both were given.
+
+    `wanted`: task id -> episodes that both were asked for; one that is not there counts as not solved.
+    """
     tables = [values(results, model, judged_only=judged_only) for model in (a, b)]
+    for table in tables:
+        for task, count in (wanted or {}).items():
+            table.setdefault(task, []).extend([0.0] * (count - len(table.get(task, ()))))
     several = any(len(v) > 1 for table in tables for v in table.values())
     kind = "nested" if several else "fixed"
     return paired_bootstrap(tables[0], tables[1], runs=kind, resamples=resamples, seed=seed)  # type: ignore[arg-type]

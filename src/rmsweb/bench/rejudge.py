@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rmsweb.bench.judges.asking import Call
-from rmsweb.errors import DataError, RunError
-from rmsweb.judge import Judge
+from rmsweb.bench.scores import arm_of
+from rmsweb.bench.setting import judge_parts
+from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.judge import REFUSAL, Judge
 from rmsweb.progress import Progress, Silent
 from rmsweb.records import INFRA_STOPS, Trajectory, Verdict
 from rmsweb.statistics import wilson
@@ -64,7 +66,12 @@ def answers_kept(calls: Sequence[Call], rounds: Mapping[str, int]) -> list[Call]
     """Stored calls that still answer. Where a reply held no verdict, the last question of that trajectory is asked
     anew; where the endpoint failed, what it had answered before stands."""
     last = {call.trajectory_id: call.key for call in calls if call.trajectory_id in rounds}
-    return [call for call in calls if last.get(call.trajectory_id) != call.key]
+    return [c for c in calls if c.trajectory_id not in last or (c.key != last[c.trajectory_id] and not _refused(c))]
+
+
+def _refused(call: Call) -> bool:
+    """The judge would not look, or said nothing: half of the evidence must not stand for the whole when asked again."""
+    return call.finish in ("refused", "empty") or bool(REFUSAL.search(call.text))
 
 
 async def run(
@@ -126,16 +133,35 @@ def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory])
     unlike = sorted({v.judge if not v.judge.startswith("rules:") else "rules" for v in latest.values()})
     if len(unlike) > 1:
         raise RunError(f"verdicts of unlike judges are no one rate: {', '.join(unlike)}; judge again into another -o")
-    said = [v for v in latest.values() if v.success is not None]
-    solved = sum(bool(v.success) for v in said)
-    labels = [v.details["upstream_label"] for v in latest.values() if "upstream_label" in v.details]
-    could_not = Counter(v.unjudged for v in latest.values() if v.success is None)
-    n = len(trajectories)
+    by_policy: dict[str, list[str]] = {}
+    for ident, trajectory in trajectories.items():
+        by_policy.setdefault(arm_of(trajectory) or trajectory.policy, []).append(ident)
     return {
         "judge": ", ".join(sorted({v.judge for v in latest.values()})),
+        "n": len(trajectories),
+        "judged": sum(v.success is not None for v in latest.values()),
+        "could_not_judge": _could_not(list(latest.values())),
+        "policies": {
+            policy: _rates([latest[ident] for ident in idents if ident in latest], len(idents))
+            for policy, idents in by_policy.items()
+        },
+    }
+
+
+def _could_not(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    return dict(sorted(Counter(v.unjudged for v in verdicts if v.success is None).items()))
+
+
+def _rates(verdicts: Sequence[Verdict], n: int) -> dict[str, Any]:
+    """Of one policy (a control is one of its own): `n` episodes, both denominators. Intervals treat episodes as
+    independent; `rmsweb report` nests repeated runs in tasks."""
+    said = [v for v in verdicts if v.success is not None]
+    solved = sum(bool(v.success) for v in said)
+    labels = [v.details["upstream_label"] for v in verdicts if "upstream_label" in v.details]
+    return {
         "n": n,
         "judged": len(said),
-        "could_not_judge": dict(sorted(could_not.items())),
+        "could_not_judge": _could_not(verdicts),
         "success": solved / n if n else 0.0,
         "interval": list(wilson(solved, n)),
         "success_judged": solved / len(said) if said else None,
@@ -149,6 +175,17 @@ def rounds_of(verdicts: Sequence[Verdict], again: set[str]) -> dict[str, int]:
     """trajectory id -> how often a reply about it held no verdict: other seeds next. Not those that were never answered
     (endpoint down, prompt too long, picture missing): they are asked as the protocol says."""
     return dict(Counter(v.trajectory_id for v in verdicts if v.trajectory_id in again and v.unjudged in UNSAID))
+
+
+def refuse_others_replies(replies: Sequence[Call], judges: Sequence[Judge]) -> None:
+    """Raises ConfigError when stored replies are of another model than the verdicts would be named after."""
+    said = sorted({judge_parts(call.protocol)[1] for call in replies})
+    named = sorted({judge_parts(judge.name)[1] for judge in judges})
+    if said and said != named:
+        raise ConfigError(
+            f"the stored replies are those of {', '.join(said)}, the verdicts would be named after "
+            f"{', '.join(named)}; set judge.model.name to who gave them"
+        )
 
 
 def refuse_unlike(run: Run, verdicts: Sequence[Verdict], judges: Sequence[Judge]) -> None:

@@ -99,6 +99,7 @@ def exam_numbers(
         )
         for m in models
     }  # fmt: skip
+    wanted = None if found else {t.id: scores[models[0]].runs for t in tasks} if models else {}
     return {
         "n": len(tasks),
         "dataset": ids_hash(tasks),
@@ -106,7 +107,7 @@ def exam_numbers(
         "scores": {m: s.model_dump(mode="json") for m, s in scores.items()},
         "what": setting.what_lines(scores),
         "paired": {
-            f"{b}_vs_{a}": pair_numbers(results, b, a, resamples=resamples, seed=seed)
+            f"{b}_vs_{a}": pair_numbers(results, b, a, wanted=wanted, resamples=resamples, seed=seed)
             for i, a in enumerate(models)
             for b in models[i + 1 :]
             if scores[a].judged and scores[b].judged
@@ -139,8 +140,11 @@ def spread(
         "steps_per_task": [(r, float(r.steps)) for r in rows],
         "tokens_per_task": [(r, float(r.prompt_tokens + r.completion_tokens)) for r in rows],
         "money_per_task": [
-            (r, costs.at_price(price, r.prompt_tokens, r.completion_tokens) if price else r.cost or 0.0) for r in rows
-        ],
+            (r, costs.at_price(price, r.prompt_tokens, r.completion_tokens) if price else float(r.cost or 0.0))
+            for r in rows
+        ]
+        if not costs.unknown(rows, price)
+        else [],
     }
     found: dict[str, list[float] | None] = {}
     for kind, pairs in kinds.items():
@@ -157,9 +161,18 @@ def _judge(rows: Sequence[Result]) -> str:
     return next((r.judge for r in rows if r.judge), "")
 
 
-def pair_numbers(results: Sequence[Result], a: str, b: str, *, resamples: int = 2000, seed: int = 0) -> dict[str, Any]:
-    """Success `a - b` on both denominators with intervals, and steps on the tasks that both solved."""
-    every = metrics.paired_success(results, a, b, resamples=resamples, seed=seed)
+def pair_numbers(
+    results: Sequence[Result],
+    a: str,
+    b: str,
+    *,
+    wanted: Mapping[str, int] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Success `a - b` on both denominators with intervals, and steps on the tasks that both solved. `wanted`: task id
+    -> episodes that both were asked for."""
+    every = metrics.paired_success(results, a, b, wanted=wanted, resamples=resamples, seed=seed)
     judged = metrics.paired_success(results, a, b, judged_only=True, resamples=resamples, seed=seed)
     steps = metrics.common_steps(results, a, b, resamples=resamples, seed=seed)
     return {

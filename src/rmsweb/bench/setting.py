@@ -48,6 +48,10 @@ class Setting(NamedTuple):
     step_cap: str
     judge: str
     viewport: str
+    runs: str
+    """Of each task, as asked for; `as found` for imported attempts."""
+    steps: str
+    """Whether the act that ends an episode is a step."""
 
 
 WORDS = {
@@ -56,6 +60,8 @@ WORDS = {
     "step_cap": "step limit",
     "judge": "judge",
     "viewport": "viewport",
+    "runs": "runs of each task",
+    "steps": "steps",
 }
 
 
@@ -76,8 +82,11 @@ def judge_parts(judge: str) -> tuple[str, str]:
     return protocol, "" if protocol.startswith("rules") else ":".join(parts)
 
 
-def setting_of(tasks: Sequence[Task], rows: Sequence[Result], *, capped: bool = True) -> Setting:
-    """The comparison key of rows that were asked for `tasks`. `capped`: their step limits are those they ran under."""
+def setting_of(
+    tasks: Sequence[Task], rows: Sequence[Result], *, capped: bool = True, runs: int | None = 1, with_end: bool = True
+) -> Setting:
+    """The comparison key of rows that were asked for `tasks`. `capped`: their step limits are those they ran under.
+    `runs`: of each task (None: nobody knows). `with_end`: see `eval.steps_with_end`."""
     caps = step_cap(tasks) if capped else None
     each = hashlib.sha256("\n".join(sorted(f"{t.id}\t{t.max_steps}" for t in tasks)).encode()).hexdigest()
     judges = sorted({r.judge for r in rows if r.judge and r.success is not None})
@@ -87,7 +96,9 @@ def setting_of(tasks: Sequence[Task], rows: Sequence[Result], *, capped: bool = 
         texts=text_hash(tasks),
         step_cap=said_cap(caps) if caps is None or caps[0] == caps[1] else f"{said_cap(caps)} (by task {each[:8]})",
         judge=" and ".join(judges) or "no verdict",
-        viewport=", ".join(f"{w}\u00d7{h}" for w, h in views) if len(views) < 3 else "several sizes",
+        viewport=", ".join(f"{w}\u00d7{h}" for w, h in views),
+        runs="as found" if runs is None else str(runs),
+        steps="the final act included" if with_end else "without the final act",
     )
 
 

@@ -6,6 +6,8 @@ A difference whose interval contains zero is said to be unresolved, whatever its
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rmsweb.statistics import LEAST
+
 MINUS = "\u2212"
 DASH = "\u2013"
 NONE = "\u2014"
@@ -54,6 +56,9 @@ def verdict(pair: Mapping[str, Any], a: str, b: str) -> str:
     if low <= 0 <= high:
         reach = 100 * max(abs(low), abs(high))
         return f"No difference resolved between {a} and {b} (up to {reach:.1f} points either way remain possible)."
+    differ = pair.get("a_only", LEAST) + pair.get("b_only", 0)
+    if differ < LEAST:
+        return f"Too few to tell {a} and {b} apart: they differ on {counted(differ, 'task')} of {pair['n']}."
     better, worse = (a, b) if low > 0 else (b, a)
     small, large = sorted(100 * abs(x) for x in (low, high))
     return f"{better} solves more than {worse}: by {small:.1f} to {large:.1f} points."

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rmsweb.bench.metrics import mode_by_stop, outcome_of
+from rmsweb.bench.metrics import mode_by_stop
 from rmsweb.bench.scores import arm_of, is_control
 from rmsweb.errors import DataError, RunError
+from rmsweb.judge import outcome
 from rmsweb.records import Reflection, Trajectory, Verdict
 from rmsweb.store import Images, Run, read_jsonl
 
@@ -191,7 +192,7 @@ class Index:
             attempt=trajectory.attempt,
             steps=len(trajectory.steps),
             stop=trajectory.stop.value,
-            outcome=outcome_of(trajectory, verdict).value,
+            outcome=outcome(trajectory, verdict).value,
             verdict=said,
             reason=verdict.reason if verdict else "",
         )

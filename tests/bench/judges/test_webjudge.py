@@ -433,13 +433,13 @@ def test_a_stored_run_is_judged_by_the_verb(tmp_path: Path) -> None:
         endpoint = {"base_url": server.base_url, "name": "m", "attempts": 1}
         config = Config.model_validate({"judge": {"protocol": OURS, "model": endpoint}})
         found = judge_runs(config, tmp_path / "judged", {"eval": tmp_path / "eval"}, Silent())
-    assert found["success"] == 1.0 and found["upstream_success"] == 1.0
+    assert [(one["success"], one["upstream_success"]) for one in found["policies"].values()] == [(1.0, 1.0)]
     verdict = Run.read_only(tmp_path / "judged").read("verdict", Verdict)[-1]
     assert verdict.details["pictures"] == [0] and json.dumps(verdict.details)
     offline = judge_runs(
         config, tmp_path / "again", {"eval": tmp_path / "eval", "replies": tmp_path / "judged"}, Silent()
     )
-    assert offline["success"] == 1.0
+    assert next(iter(offline["policies"].values()))["success"] == 1.0
 
 
 async def test_a_real_submission_is_shown_as_its_folder_holds_it(tmp_path: Path) -> None:
@@ -460,3 +460,10 @@ async def test_a_real_submission_is_shown_as_its_folder_holds_it(tmp_path: Path)
     assert (await attempts.judge_of("rmsweb/agenttrek", trek, images)(given)).details["pictures"] == [4]
     shown = attempts.words(trek.calls[0][1])
     assert all(f"Thought {k}: {thought}" in shown for k, thought in enumerate(facts["thoughts"], 1))
+
+
+async def test_the_general_variant_reads_plain_marks_where_a_reply_shows_them() -> None:
+    images, names = attempts.store(3)
+    model = attempts.answering([5, 1, 1], form=attempts.PICTURE)
+    verdict = await attempts.judge_of(GENERAL, model, images)(attempts.attempt(names))
+    assert verdict.details["scores"] == [5, 1, 1] and verdict.success is True

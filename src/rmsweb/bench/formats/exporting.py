@@ -6,6 +6,7 @@ by an export is touched; what a format could not take as it is stands in the sum
 machine broke is left out, with its reason, where the format cannot say so: it would be judged as a failure.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -39,7 +40,9 @@ def export_runs(format: str, run: Path, out: Path, *, policy: str = "", style: s
         raise ConfigError(f"format {format!r} cannot be written; choose {', '.join(names(writable=True))}")
     out = Path(out)
     source = Run.read_only(Path(run))
-    origin = {"format": format, "run": str(Path(run).resolve()), "policy": policy}
+    # An export is handed on: the run is named by a digest of where it lies, not by a path that says who made it where.
+    where = hashlib.sha256(str(Path(run).resolve()).encode()).hexdigest()[:16]
+    origin = {"format": format, "run": f"{Path(run).resolve().name} {where}", "policy": policy}
     if format == "chat":
         summary = chat.export(source, out, style=style, begin=lambda: claim(out, origin))
     else:

@@ -81,6 +81,7 @@ class WebJudge:
     PACK: ClassVar[Pack]
     OWN: ClassVar[Mapping[str, str]]
     HEADINGS: ClassVar[Headings]
+    """Marks of a picture's score and reason that the prompt asks for."""
 
     def __init__(self, asker: Asker, wording: Wording, config: JudgeConfig) -> None:
         """Raises ConfigError where a text has no place for what it has to hold."""
@@ -115,6 +116,10 @@ class WebJudge:
         """What stands before the question about pictures."""
         return []
 
+    def headings(self, reply: str) -> Headings:
+        """Marks by which a reply about a picture is read."""
+        return self.HEADINGS
+
     async def _points(self, trajectory: Trajectory, given: Sequence[str]) -> Reply:
         """The reply with the key points. Raises Unanswered, NoReply, BudgetError."""
         asked = [text(self._fill("key_points", task=trajectory.task.goal)), *self._pictures(given)]
@@ -147,7 +152,7 @@ class WebJudge:
         if failed:  # a used-up budget before a question that was not answered
             raise min(failed, key=lambda error: isinstance(error, NoReply))
         replies = [one for one in found if isinstance(one, Reply)]
-        if all(_refused(reply, self.HEADINGS.score) for reply in replies):
+        if all(_refused(reply, self.headings(reply.text).score) for reply in replies):
             raise Unanswered("refused", f"every screenshot was refused: {one_line(replies[0].text, 300)}")
         return replies
 
@@ -160,7 +165,7 @@ class WebJudge:
         replies: Sequence[Reply],
     ) -> Verdict:
         """The last question and its verdict. Raises BudgetError."""
-        seen = [read_picture(reply.text, self.HEADINGS) for reply in replies]
+        seen = [read_picture(reply.text, self.headings(reply.text)) for reply in replies]
         numbers = [number for number, _ in shown]
         kept = keep(list(zip(numbers, seen, strict=True)), self.threshold)
         words = neutral(
@@ -184,7 +189,7 @@ class WebJudge:
             **facts,
             "unread": [number for number, one, _ in together if one.score == 0],
             "shifted": [number for number, one, _ in together if one.shifted],
-            "refused": [number for number, _, reply in together if _refused(reply, self.HEADINGS.score)],
+            "refused": [number for number, _, reply in together if _refused(reply, self.headings(reply.text).score)],
             "cut": [number for number, _, reply in together if reply.finish == "length"],
         }
         return await settle(
@@ -251,6 +256,11 @@ class General(WebJudge):
         "input_pictures": "webjudge_input_pictures",
     }
     HEADINGS = HASHES
+
+    def headings(self, reply: str) -> Headings:
+        """The marks that the reply shows: WebJudge-7B, stored under this variant, writes plain ones."""
+        plain = PLAIN.reason in reply and HASHES.reason not in reply and HASHES.score not in reply
+        return PLAIN if plain else HASHES
 
     def actions(self, done: Sequence[Act]) -> str:
         """Every act, joined with its thought where any act has one."""
