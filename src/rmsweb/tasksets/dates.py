@@ -15,7 +15,7 @@ What does not: a year alone; a day and month without any year (it comes again); 
 """
 
 import re
-from calendar import monthrange
+from calendar import IllegalMonthError, monthrange
 from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
@@ -143,7 +143,8 @@ def _month(name: str) -> int:
 
 
 def _date(year: int, month: int, day: int) -> date | None:
+    """A day that never was, such as 29 February 2026, is taken for its month's last: the task needs looking at."""
     try:
-        return date(year, month, day)
-    except ValueError:
+        return date(year, month, min(day, monthrange(year, month)[1]) if day <= 31 else day)
+    except (ValueError, IllegalMonthError):
         return None

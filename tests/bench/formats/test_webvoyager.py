@@ -199,3 +199,15 @@ def test_an_answer_in_the_thought_is_not_taken_for_the_answer(tmp_path: Path) ->
     }
     notes = layout.write(build(images, made), images, tmp_path)
     assert upstream(tmp_path)[1] == "42" and "upstream's script would take it" in notes[0]
+
+
+def test_an_answer_that_is_no_act_is_written_and_said(tmp_path: Path) -> None:
+    images = Images(tmp_path / "images")
+    made = {"task_id": "t", "goal": "g", "moves": [], "faults": set(), "end": "answer", "last": ("x", "")}
+    answered = build(images, made)
+    last = answered.steps[-1].model_copy(
+        update={"decision": answered.steps[-1].decision.model_copy(update={"action": Wait(), "intent": "wait"})}
+    )
+    other = answered.model_copy(update={"steps": (*answered.steps[:-1], last), "answer": "42"})
+    notes = layout.write(other, images, tmp_path)
+    assert upstream(tmp_path)[1] == "42" and "no act of its own" in notes[-1]

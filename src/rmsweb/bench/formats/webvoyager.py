@@ -185,7 +185,7 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
     acts = reading.acts(trajectory)
     if not acts:
         messages[-1]["content"] = _plain(opening)  # the task is the last message then
-    answer, changed = _answer(trajectory.answer if acts and acts[-1].final else None)
+    answer, changed = _answer(trajectory.answer if acts else None)
     notes += changed
     for number, act in enumerate(acts, 1):
         final = act.final and answer is not None
@@ -198,6 +198,10 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
             notes.append(
                 f"thought {number}: ANSWER is written as Answer, upstream's script would take it for the answer"
             )
+    if answer is not None and not acts[-1].final:  # as with MolmoWeb's, whose answer is no act
+        messages.append({"role": "user", "content": OBSERVATION.format(number=len(acts) + 1)})
+        messages.append({"role": "assistant", "content": f"Thought: \n\n{ANSWER_ACTION}; {answer}"})
+        notes.append("the answer is no act of its own; it is written as a last reply, without a screenshot")
     (folder / MESSAGES).write_bytes(json_bytes(messages))
     return notes
 
