@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import EXAMPLES, facts, imported, om2w, put, real, run_of, trajectories
+from foreign import EXAMPLES, facts, imported, om2w, put, real, run_of, trajectories, verdicts
 from hypothesis import given, settings
 from made import build, episodes, run_with
 
@@ -155,3 +155,24 @@ def test_the_final_answer_is_no_action_of_the_history(tmp_path: Path) -> None:
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["action_history"] == [] and result["final_result_response"] == "secret 42"
     assert "claim" not in (tmp_path / "result.json").read_text()
+
+
+@pytest.mark.parametrize(("score", "success"), [(100, True), (0, False), (60, None), ("100", None)])
+def test_results_with_a_judge_beside_them_hold_no_actions_and_a_verdict(
+    tmp_path: Path, score: Any, success: bool | None
+) -> None:
+    judge = {"score": score, "reasoning": "seen in step 3"}
+    om2w(tmp_path / "in" / "t1", shots=[], action_history="left out", thoughts="left out", judge=judge)
+    found = imported("auto", tmp_path / "in", tmp_path / "run")
+    (verdict,) = verdicts(tmp_path / "run")
+    assert verdict.success is success and verdict.judge == "imported:result.json" and found.answer == "done"
+    assert verdict.unjudged == ("no_verdict" if success is None else "")
+
+
+def test_what_an_agent_says_of_itself_is_no_verdict(tmp_path: Path) -> None:
+    shots = ["1_full_screenshot.png", "2_full_screenshot.png", "4_full_screenshot.png"]
+    om2w(tmp_path / "in" / "t1", shots=shots, action_history=["a", "b", "c", "d"], thoughts=[""] * 4,
+         result_status="success")  # fmt: skip
+    found = imported("auto", tmp_path / "in", tmp_path / "run")
+    assert facts(found)["result_status"] == "success" and verdicts(tmp_path / "run") == []
+    assert [bool(a.before) for a in reading.acts(found)][:4] == [True, True, False, True]  # 3 has no picture

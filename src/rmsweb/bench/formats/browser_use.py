@@ -16,14 +16,13 @@ from typing import Any
 from rmsweb import actions as act
 from rmsweb.actions import Action
 from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move, action_of, stored_verdict
-from rmsweb.bench.formats.files import field, inside, line, number, one, read_json
+from rmsweb.bench.formats.files import field, head_of, inside, line, number, one, read_json
 from rmsweb.bench.formats.pictures import Pictures, Shots
 from rmsweb.errors import DataError
 from rmsweb.records import Stop, Verdict
 
 PLAIN = ("history", "agent_history", "AgentHistory", "AgentHistoryList", "trajectory")
 """File names that say nothing of the task: the folder's name is the task id."""
-_HEAD = 4096
 
 
 def units(folder: Path, names: list[str]) -> list[Path]:
@@ -32,13 +31,7 @@ def units(folder: Path, names: list[str]) -> list[Path]:
 
 
 def _is_history(path: Path) -> bool:
-    try:
-        if path.is_symlink():
-            return False
-        with path.open("rb") as file:
-            head = file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
-    except OSError:
-        return False
+    head = head_of(path)
     return head.startswith(b"{") and b'"history"' in head and b'"history"' in head[: head.find(b"[") + 1 or None]
 
 

@@ -23,6 +23,7 @@ DEEPEST = 8
 """Levels below the folder at which attempts are looked for."""
 NAME_BYTES = 200
 """Most bytes of a file name that is made from a task id."""
+_HEAD = 4096
 _PLAIN = re.compile(r"[A-Za-z0-9_+=@-][A-Za-z0-9 _.+=@-]*")
 _ODD = re.compile(r"[^A-Za-z0-9 _.+=@-]+")
 _WORDS = {str: "text", list: "a list", dict: "an object", bool: "true or false", int: "a number", float: "a number"}
@@ -134,6 +135,17 @@ def child(folder: Path, name: str) -> Path:
             "is a link that leads out of the folder; copy the file" if link else "is missing", folder / name
         )
     return found
+
+
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file, after a byte order mark and blanks; empty for a link and for what cannot be read."""
+    try:
+        if path.is_symlink():
+            return b""
+        with path.open("rb") as file:
+            return file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
+    except OSError:
+        return b""
 
 
 def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:

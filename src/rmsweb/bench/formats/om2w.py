@@ -4,18 +4,26 @@ result.json: `task_id`, `task`, `action_history`, `thoughts` (as long), `final_r
 Rule of the leaderboard kept by the writer: `action_history` states facts only, the act that ends the episode is not in
 it. Picture k is what action k was decided on, the last one the page after the last action.
 
+Others' files of this layout: `result_status` (theredsix/abp-online-mind2web-results; what the agent said of itself) is
+kept as a fact, never a verdict; `judge` of `score` (0 to 100) and `reasoning` (browser-use/online-mind2web, whose files
+hold no actions and no pictures) is the stored verdict `imported:result.json`: 100 is success, 0 failure, and what
+lies between is not decided, since no threshold is published.
+
 The format cannot hold: structured actions (an action comes back as its line), the thought of the final act, replies
 that were no action, how an episode without an answer ended, URLs, tokens, times, effects, viewport, attempt, policy.
 """
 
 from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
 
 from rmsweb.actions import Answer
 from rmsweb.bench import reading
-from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move, seen_by
-from rmsweb.bench.formats.files import child, field, inside, json_bytes, read_json, texts
+from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move, seen_by, stored_verdict
+from rmsweb.bench.formats.files import child, field, inside, json_bytes, number, read_json, texts
 from rmsweb.bench.formats.pictures import Pictures, numbered, stored, write_numbered
-from rmsweb.records import Stop, Trajectory
+from rmsweb.records import Stop, Trajectory, Verdict
 from rmsweb.store import Images
 
 RESULT = "result.json"
@@ -32,7 +40,8 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
     path = child(folder, RESULT)
     data = read_json(path, dict)
     task_id = field(data, "task_id", str, path, folder.name)
-    actions = texts(data, "action_history", path, needed=True)
+    judged = data.get("judge")
+    actions = texts(data, "action_history", path, needed=not isinstance(judged, dict))
     thoughts = texts(data, "thoughts", path)
     answer = field(data, "final_result_response", str, path, "")
     notes = [] if task_id == folder.name else [f"task_id {task_id!r} lies in folder {folder.name!r}"]
@@ -51,7 +60,11 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         notes.append(f"no screenshots in {PICTURES}/")
     elif len(shots) not in (len(actions), len(actions) + 1):
         notes.append(f"{len(shots)} screenshots for {len(actions)} actions; matched from the first")
-    inputs = _inputs(folder, texts(data, "input_image_paths", path), pictures)
+    facts: dict[str, JsonValue] = {}
+    if inputs := _inputs(folder, texts(data, "input_image_paths", path), pictures):
+        facts["input_images"] = list(inputs)
+    if isinstance(status := data.get("result_status"), str | int):
+        facts["result_status"] = status
     return Attempt(
         task_id=task_id,
         goal=field(data, "task", str, path, ""),
@@ -61,10 +74,18 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         answer=answer or None,
         stop=Stop.ANSWERED if answer else Stop.DONE,
         detail="" if answer else UNSAID,
-        facts={"input_images": list(inputs)} if inputs else {},
+        facts=facts,
         notes=notes,
+        verdicts=[_verdict(judged)] if isinstance(judged, dict) else [],
         viewport=pictures.size,
     )
+
+
+def _verdict(judged: dict[str, Any]) -> Verdict:
+    """What a judge beside the result said."""
+    score, why = number(judged.get("score")), judged.get("reasoning")
+    label = {100.0: 1.0, 0.0: 0.0}.get(score) if score is not None else None
+    return stored_verdict(RESULT, label, why if isinstance(why, str) else "", score=score)
 
 
 def _inputs(folder: Path, names: list[str], pictures: Pictures) -> list[str]:

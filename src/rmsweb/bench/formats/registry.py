@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rmsweb.bench.formats import agentlab, browser_use, fara, molmoweb, om2w, webvoyager
+from rmsweb.bench.formats import agentlab, browser_use, bu_bench, fara, magnitude, molmoweb, om2w, webvoyager
 from rmsweb.bench.formats.attempts import Attempt
 from rmsweb.bench.formats.files import walk
 from rmsweb.bench.formats.pictures import Pictures
@@ -34,6 +34,8 @@ FORMATS: Mapping[str, Format] = {
     "molmoweb": Format(molmoweb.units, molmoweb.read),
     "browser_use": Format(browser_use.units, browser_use.read),
     "agentlab": Format(agentlab.units, agentlab.read),
+    "magnitude": Format(magnitude.units, magnitude.read),
+    "bu_bench": Format(bu_bench.units, bu_bench.read),
 }
 """Formats of trajectories. `chat` (training data) has its own module and is only written."""
 
