@@ -19,6 +19,7 @@ from typing import Any
 from rmsweb.bench.formats import chat
 from rmsweb.bench.formats.files import json_bytes, safe_name
 from rmsweb.bench.formats.registry import FORMATS, names
+from rmsweb.bench.scores import arm_of
 from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.records import INFRA_STOPS, Trajectory
 from rmsweb.store import Images, Run, write_atomic
@@ -98,7 +99,7 @@ def _runs(pid: int) -> bool:
 
 def _trajectories(format: str, source: Run, out: Path, origin: Mapping[str, str]) -> dict[str, Any]:
     kind, policy = FORMATS[format], origin["policy"]
-    every = [t for t in source.read("trajectory", Trajectory) if not policy or policy in (t.policy, _arm(t))]
+    every = [t for t in source.read("trajectory", Trajectory) if not policy or policy in (t.policy, arm_of(t))]
     if not every:
         raise DataError(f"no trajectory{f' of {policy!r}' if policy else ''} to export", source.file("trajectory"))
     broken = {t.id: f"{t.stop.value}: {t.detail}".rstrip(": ") for t in every if t.stop in INFRA_STOPS}
@@ -108,14 +109,14 @@ def _trajectories(format: str, source: Run, out: Path, origin: Mapping[str, str]
         why = next(iter(left_out.values()))
         raise DataError(f"every attempt was broken by the machine ({why}); {format} cannot say so", source.path)
     claim(out, origin)
-    groups = {(_arm(t), t.attempt) for t in every}
+    groups = {(arm_of(t) or t.policy, t.attempt) for t in every}
     seen: Counter[tuple[str, ...]] = Counter()
     roots: Counter[str] = Counter()
     changed: dict[str, list[str]] = {}
     for trajectory in found:
         root: tuple[str, ...] = ()
         if len(groups) > 1:
-            root = (safe_name(_arm(trajectory) or "policy"), f"run{trajectory.attempt + 1}")
+            root = (safe_name(arm_of(trajectory) or trajectory.policy or "policy"), f"run{trajectory.attempt + 1}")
         assert kind.place is not None and kind.write is not None  # by `names(writable=True)`
         parts = (*root, *(safe_name(part) for part in kind.place(trajectory)))
         seen[parts] += 1
@@ -161,9 +162,3 @@ def _same(written: Path, there: Path) -> bool:
     return pictures <= set(files) and all(
         (there / file).is_file() and (there / file).read_bytes() == (written / file).read_bytes() for file in files
     )
-
-
-def _arm(trajectory: Trajectory) -> str:
-    """The arm in front of the id, else the policy."""
-    prefix = trajectory.id.removesuffix(f"{trajectory.task.id}#{trajectory.attempt}").rstrip("/")
-    return prefix or trajectory.policy
