@@ -7,7 +7,7 @@ import pytest
 
 from rmsweb.records import Task
 from rmsweb.tasksets import dated, load
-from rmsweb.tasksets.dates import dates_in
+from rmsweb.tasksets.dates import dates_in, moving
 
 DATA = (Path(__file__).parents[2] / ".." / "shared" / "data").resolve()
 
@@ -34,7 +34,23 @@ DATA = (Path(__file__).parents[2] / ".." / "shared" / "data").resolve()
         ("flying out 04/23/2026 and coming back 04/18/2026", "2026-04-18"),
         ("flights to Rome in March 2026", "2026-03-31"),
         ("a cabin from June 2026 on", "2026-06-30"),
-        ("See the wait times on 2025-03-12", "2025-03-12"),
+        ("a table on 12/24/24", "2024-12-24"),
+        ("a table on 24/12/24", "2024-12-24"),
+        ("a hotel for 24.12.24", "2024-12-24"),
+        ("a hotel for 24. 12. 2026", "2026-12-24"),
+        ("a hotel from 12-24-24 on", "2024-12-24"),
+        ("flights on 2026-12-24T10:00", "2026-12-24"),
+        ("flights on 5-Jan-2024", "2024-01-05"),
+        ("flights on 05Jan2024", "2024-01-05"),
+        ("flights on Jan-05-2024", "2024-01-05"),
+        ("flights on 2024, January 5", "2024-01-05"),
+        ("flights on January 5, '24", "2024-01-05"),
+        ("hotels in Dec ’25", "2025-12-31"),
+        ("concert tickets for summer 2024", "2024-09-22"),
+        ("a hotel for New Year's Eve 2024", "2024-12-31"),
+        ("the weather forecast for January 5, 2024", "2024-01-05"),
+        ("Look up who won on January 1, 2024, and book a hotel for January 5, 2024", "2024-01-05"),
+        ("Find the shop that is open on 2025-03-12", "2025-03-12"),
     ],
 )
 def test_what_counts(text: str, first: str) -> None:
@@ -55,6 +71,19 @@ def test_what_counts(text: str, first: str) -> None:
         "flights on 13/45/2025",
         "version 2024.13.99",
         "I may 2024 times repeat that",
+        "a hotel on Dec 24",
+        "a table next Friday",
+        "50/30/20 is the rule, 5/10/15 the other",
+        "update to v10.12.24, then 10.12.24.1",
+        "screws of 10-10-24 inches",
+        "the schedule of the game on December 25, 2023",
+        "how many days are there between February 12, 2024 and August 9, 2050",
+        "the average wait at the airport on 2025-03-12",
+        "papers available that were published before January 5, 2024",
+        "the Jan 5 2024 news article on flights",
+        "the score of the game played on January 5, 2024, and tickets for the next",
+        "flights of the airline founded on May 3, 1990",
+        "a hotel built in summer 1990",
         "how many of 12/25 are left, 3/4/5",
         "",
     ],
@@ -72,16 +101,24 @@ def test_a_day_is_flagged_only_once_it_has_passed() -> None:
     assert dated([month], date(2026, 5, 31)) == [] and len(dated([month], date(2026, 6, 1))) == 1
 
 
+def test_what_means_another_day_at_each_run() -> None:
+    goals = ["a hotel on Dec 24", "a table next Friday", "a table on 12/24/2026", "the Dec 24 menu", "news of today"]
+    tasks = [Task(id=g, suite="s", site="", template="", split="exam", goal=g) for g in goals]
+    assert moving(tasks) == goals[:2]
+
+
 @pytest.mark.parametrize(
     ("name", "day", "count"),
     [
-        ("webvoyager/original-643.jsonl", "2023-12-01", 1),
-        ("webvoyager/original-643.jsonl", "2026-12-02", 68),
-        ("webvoyager/molmoweb-595.jsonl", "2026-03-31", 3),
-        ("webvoyager/molmoweb-595.jsonl", "2026-12-02", 64),
+        ("webvoyager/original-643.jsonl", "2023-12-01", 0),
+        ("webvoyager/original-643.jsonl", "2026-12-02", 65),
+        ("webvoyager/fara-595.jsonl", "2026-12-02", 61),
+        ("webvoyager/molmoweb-595.jsonl", "2026-03-31", 0),
+        ("webvoyager/molmoweb-595.jsonl", "2026-12-02", 61),
         ("webtailbench/v1-rubrics.jsonl", "2025-06-01", 1),
-        ("webtailbench/v1-rubrics.jsonl", "2026-12-02", 28),
-        ("online_mind2web/2026-01.json", "2026-12-02", 1),
+        ("webtailbench/v1-rubrics.jsonl", "2026-12-02", 30),
+        ("webtailbench/molmoweb-609.json", "2026-12-02", 30),
+        ("online_mind2web/2026-01.json", "2026-12-02", 0),
     ],
 )
 def test_the_published_files(name: str, day: str, count: int) -> None:
