@@ -5,12 +5,14 @@ protocols show it, others must not.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rmsweb.actions import ENDING
 from rmsweb.records import Step, Trajectory
 
+_SEED = re.compile(r"/seed-\d+\Z")
 QUOTED = 80
 """Most letters of an element's name in an action line."""
 
@@ -37,6 +39,16 @@ def imported(trajectory: Trajectory) -> str:
     """Format that the trajectory was read from; empty for our own."""
     facts = trajectory.evidence.get("imported")
     return str(facts.get("format", "")) if isinstance(facts, dict) else ""
+
+
+def with_seed(task_id: str, seed: int) -> str:
+    """Id of the instance of a task that a seed makes."""
+    return f"{task_id}/seed-{seed}"
+
+
+def without_seed(task_id: str) -> str:
+    """Id of the task that an instance is one of; an id without a seed stays as it is."""
+    return _SEED.sub("", task_id)
 
 
 def stored_screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import DATA, facts, imported, put, verdicts
+from foreign import DATA, facts, imported, put, trajectories, verdicts
 from specimens import picture
 
-from rmsweb.bench import reading
+from rmsweb.bench import metrics, rates, reading
 from rmsweb.bench.formats import import_runs
-from rmsweb.errors import DataError
-from rmsweb.records import Stop, Task
+from rmsweb.errors import ConfigError, DataError
+from rmsweb.records import Stop, Task, Trajectory, Verdict
 
 NAME = "2024-10-22_20-19-08_GenericAgent-gpt-4o_on_miniwob.choose-list_5_14d4f1"
 TASK = Task(id="miniwob.choose-list", suite="miniwob", site="miniwob", template="t", split="exam", goal="choose")
@@ -55,7 +55,8 @@ def test_an_experiment_is_read_and_no_pickle_is_run(tmp_path: Path) -> None:
     assert not mark.exists()
     pickle.loads((folder / "exp_args.pkl").read_bytes())
     assert mark.exists(), "the bomb of this test is none"
-    assert found.task == TASK and found.id == "gpt/miniwob.choose-list#0" and found.stop is Stop.DONE
+    assert found.task == TASK.model_copy(update={"id": "miniwob.choose-list/seed-5", "seed": 5})
+    assert found.id == "gpt/miniwob.choose-list/seed-5#0" and found.stop is Stop.DONE
     assert [n for n, _ in reading.screenshots(found)] == [0, 1, 2] and len(found.steps) == 2
     assert reading.acts(found) == [] and found.wall_s == 1.5
     assert sum(s.decision.prompt_tokens for s in found.steps) == 100
@@ -107,6 +108,71 @@ def test_odd_numbers_do_no_harm(tmp_path: Path, fields: dict[str, Any]) -> None:
     found = imported("agentlab", tmp_path / "in", tmp_path / "run", tasks=[TASK])
     assert len(found.steps) == 2 and len(reading.screenshots(found)) == 3
     assert len(verdicts(tmp_path / "run")) == ("cum_reward" not in fields)
+
+
+def study(root: Path, task: str, *seeds: int, agent: str = "A") -> list[Trajectory]:
+    """What a study of one task under some seeds becomes; every attempt took another while."""
+    for at, seed in enumerate(seeds):
+        name = f"2025-01-01_00-00-{at:02}_{agent}_on_{task}_{seed}"
+        folder_of(root / "in", name=name, **{"stats.cum_step_elapsed": 1.5 + at})
+    known = TASK.model_copy(update={"id": task})
+    import_runs("agentlab", root / "in", root / "run", tasks=[known])
+    return trajectories(root / "run")
+
+
+def test_seeds_are_instances_and_only_the_same_seed_again_is_another_run(tmp_path: Path) -> None:
+    found = study(tmp_path, "miniwob.choose-list", 3, 11, 3)
+    ids = ["A/miniwob.choose-list/seed-3#0", "A/miniwob.choose-list/seed-11#0", "A/miniwob.choose-list/seed-3#1"]
+    assert [t.id for t in found] == ids and [t.task.seed for t in found] == [3, 11, 3]
+    assert "its seed 11 may have another" in facts(found[1])["notes"][-1]
+    rows = [metrics.result_of("A", t, Verdict(success=t.task.seed == 3, judge="j")) for t in found]
+    score = rates.score("miniwob", "A", list({t.task.id: t.task for t in found}.values()), rows, runs=2, found=True)
+    assert score.unstable == 0.0, "one seed solved and another not is no instability"
+
+
+@pytest.mark.parametrize(
+    ("task", "seedless"),
+    [
+        ("webarena.310", True),
+        ("visualwebarena.7", True),
+        ("assistantbench.validation.3", True),
+        ("safearena.harm.12", True),
+        ("webarenalike.310", False),
+        ("workarena.servicenow.all-menu", False),
+    ],
+)
+def test_a_benchmark_whose_tasks_ignore_seeds_has_runs(tmp_path: Path, task: str, seedless: bool) -> None:
+    found = study(tmp_path, task, 1, 2)
+    wanted = [(task, 0), (task, 1)] if seedless else [(f"{task}/seed-1", 0), (f"{task}/seed-2", 0)]
+    assert [(t.task.id, t.attempt) for t in found] == wanted
+    assert [facts(t)["seed"] for t in found] == [1, 2]
+
+
+def test_a_task_set_that_lists_the_seed_is_joined_by_it(tmp_path: Path) -> None:
+    folder_of(tmp_path / "in")
+    exact = TASK.model_copy(update={"id": "miniwob.choose-list/seed-5", "goal": "choose Ann"})
+    found = imported("agentlab", tmp_path / "in", tmp_path / "run", tasks=[TASK, exact])
+    assert found.task == exact and not any("may have another" in note for note in facts(found)["notes"])
+
+
+def test_agents_of_one_study_are_told_apart(tmp_path: Path) -> None:
+    for agent in ("A", "B"):
+        folder_of(tmp_path / "in", name=f"2025-01-01_00-00-00_{agent}_on_webarena.3_1")
+    known = TASK.model_copy(update={"id": "webarena.3"})
+    import_runs("agentlab", tmp_path / "in", tmp_path / "run", tasks=[known])
+    assert [(t.id, t.policy) for t in trajectories(tmp_path / "run")] == [
+        ("A/webarena.3#0", "A"),
+        ("B/webarena.3#0", "B"),
+    ]
+    with pytest.raises(ConfigError, match="holds attempts of A, B; leave --model out"):
+        import_runs("agentlab", tmp_path / "in", tmp_path / "one", tasks=[known], model="m")
+
+
+def test_a_try_that_was_put_aside_is_no_run(tmp_path: Path) -> None:
+    folder_of(tmp_path / "in")
+    folder_of(tmp_path / "in", name=f"_{NAME}", err_msg="TimeoutError")
+    summary = import_runs("agentlab", tmp_path / "in", tmp_path / "run", tasks=[TASK])
+    assert summary["trajectories"] == 1 and "ran again and put aside" in summary["skipped"][0]["reason"]
 
 
 def test_the_real_summaries(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,19 @@ def test_how_it_ended(tmp_path: Path, events: list[Any], final: dict[str, Any], 
     found = imported("fara", folder_of(tmp_path, events, final=final).parent, tmp_path / "run")
     assert found.stop is stop
     assert found.answer == (None if final.get("final_answer") == "<no_answer>" else "42")
+
+
+def test_verdicts_beside_a_copy_are_kept_and_a_differing_one_is_named(tmp_path: Path) -> None:
+    first = folder_of(tmp_path / "in" / "a", [END])
+    put(first / "scores" / "one.json", {"score": 1})
+    second = Path(shutil.copytree(first, tmp_path / "in" / "b" / "t1"))
+    put(second / "scores" / "one.json", {"score": 0})
+    put(second / "scores" / "two.json", {"score": 0})
+    summary = import_runs("fara", tmp_path / "in", tmp_path / "run", verdicts="scores/one.json")
+    copy = {"path": "b/t1", "of": "a/t1", "trajectory": "t1#0", "other_verdicts": ["scores/one.json"]}
+    assert summary["copies"] == [copy]
+    assert summary["stored_verdicts"] == {"imported:scores/one.json": 1, "imported:scores/two.json": 1}
+    assert [v.success for v in verdicts(tmp_path / "run")] == [True]
 
 
 def test_absolute_and_missing_pictures(tmp_path: Path) -> None:

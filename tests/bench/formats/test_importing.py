@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ def task(id: str, goal: str = "buy a mug") -> Task:
 
 
 def test_names() -> None:
-    assert names() == list(FORMATS) == ["om2w", "webvoyager", "fara", "molmoweb", "browser_use", "agentlab"]
+    read_only = ["molmoweb", "browser_use", "agentlab", "magnitude", "bu_bench"]
+    assert names() == list(FORMATS) and set(FORMATS) == {"om2w", "webvoyager", "fara", *read_only}
     assert names(writable=True) == ["om2w", "webvoyager", "fara", "chat"]
 
 
@@ -69,10 +71,31 @@ def test_a_torn_line_is_read_again(tmp_path: Path) -> None:
 
 def test_several_attempts_of_a_task_are_numbered(tmp_path: Path) -> None:
     for run in ("run1", "run2"):
-        om2w(tmp_path / "in" / run / "t")
+        om2w(tmp_path / "in" / run / "t", thoughts=["open it", run])
     summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
     assert (summary["trajectories"], summary["tasks"]) == (2, 1)
     assert [(t.id, facts(t)["path"]) for t in trajectories(tmp_path / "run")] == [("t#0", "run1/t"), ("t#1", "run2/t")]
+
+
+def test_a_copy_of_an_attempt_is_named_and_is_no_run(tmp_path: Path) -> None:
+    first = om2w(tmp_path / "in" / "run1" / "t")
+    shutil.copytree(first, tmp_path / "in" / "run1 (copy)" / "t")
+    om2w(tmp_path / "in" / "run2" / "t", action_history=["<a> -> CLICK", "<input> -> TYPE: cup"])
+    om2w(tmp_path / "in" / "run3" / "t", shots=["0_screenshot.png", "1_screenshot.png", "3_screenshot.png"])
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert summary["copies"] == [{"path": "run1 (copy)/t", "of": "run1/t", "trajectory": "t#0"}]
+    assert [t.id for t in trajectories(tmp_path / "run")] == ["t#0", "t#1", "t#2"]
+    assert import_runs("om2w", tmp_path / "in", tmp_path / "run") == summary, "and the same when it goes on"
+
+
+def test_what_stores_too_little_is_never_a_copy_and_another_task_id_is_asked_about(tmp_path: Path) -> None:
+    for run in ("run1", "run2"):
+        om2w(tmp_path / "in" / run / "t", shots=[], action_history=[], thoughts=[], final_result_response="")
+    om2w(tmp_path / "in" / "x")
+    om2w(tmp_path / "in" / "y")
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert summary["copies"] == [] and summary["trajectories"] == 4
+    assert summary["notes"]["y#0"] == ["the same goal, acts and pages as x#0: is it a copy under another task id?"]
 
 
 def test_another_import_into_the_same_run_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,13 @@ Actions, goal and task id lie in pickles, and a pickle runs code when it is read
 cum_reward, err_msg, terminated, truncated, token and cost totals, `screenshot_step_<i>.png`. The task id comes from the
 folder's name; the task's text has to come from a task set. A cost of 0 with tokens is an unknown cost. The stored
 verdict is the reward: 1 is a success, as in the papers; `details.browsergym` counts everything above 0.
+
+A seed makes another instance of a task (other text, other page), so `miniwob.click-test` under two seeds is two tasks,
+`miniwob.click-test/seed-5` and so on, and only the same seed again is another run. `SEEDLESS` names the benchmarks
+whose tasks are the same under every seed (BrowserGym's task classes take one configuration by its number). A benchmark
+that is not known counts as one with instances: reading two instances as two runs of one task would make pass@k of them.
+
+n_steps counts every action that was handed to the environment, the one that ends the episode included.
 """
 
 import re
@@ -14,12 +21,15 @@ from typing import Any
 from rmsweb.bench.formats.attempts import Attempt, Move, stored_verdict
 from rmsweb.bench.formats.files import child, count, field, number, read_json
 from rmsweb.bench.formats.pictures import Pictures, numbered, stored
+from rmsweb.errors import DataError
 from rmsweb.records import Stop
 
 SUMMARY = "summary_info.json"
 _MODEL = re.compile(
     r"openai|anthropic|azure|rate.?limit|llm|api key|context length|retryerror|parseerror", re.IGNORECASE
 )
+SEEDLESS = re.compile(r"(?:webarena|visualwebarena|safearena|assistantbench)\.(?:[\w-]+\.)*\d+")
+"""Tasks that a seed does not change."""
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}_")
 _TAIL = re.compile(r"_(\d+)(?:_[0-9a-f]{6,8})?\Z")
 
@@ -30,7 +40,11 @@ def units(folder: Path, names: list[str]) -> list[Path]:
 
 
 def read(folder: Path, pictures: Pictures) -> Attempt:
-    """One experiment. Raises DataError: a summary that cannot be read."""
+    """One experiment. Raises DataError: a summary that cannot be read, a try that AgentLab put aside."""
+    if folder.name.startswith("_") and _STAMP.match(folder.name, 1):
+        raise DataError(
+            "is a try that AgentLab ran again and put aside (`_` before its name); the later one counts", folder
+        )
     path = child(folder, SUMMARY)
     data = read_json(path, dict)
     names = [p.name for p in folder.iterdir()]
@@ -64,6 +78,8 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         stop=stop,
         detail=detail,
         site=task_id.partition(".")[0],
+        agent=agent,
+        seed=None if SEEDLESS.fullmatch(task_id) else seed,
         facts={
             "agent": agent,
             "seed": seed,

@@ -65,6 +65,15 @@ class Attempt:
     wall_s: float = 0.0
     prefixed: bool = False
     """The task's text has the start site put before it."""
+    agent: str = ""
+    """Who acted, where the format names it."""
+    seed: int | None = None
+    """Where the seed makes another instance of the task `task_id`: every seed is a task of its own."""
+
+    @property
+    def instance(self) -> str:
+        """Id of the task that was attempted."""
+        return self.task_id if self.seed is None else reading.with_seed(self.task_id, self.seed)
 
 
 def action_of(fields: dict[str, Any]) -> Action | None:
@@ -111,14 +120,19 @@ def steps_of(attempt: Attempt) -> tuple[Step, ...]:
 def join(attempt: Attempt, tasks: dict[str, Task]) -> tuple[Task, str]:
     """(task, `joined`, `unknown`, `other_goal` or empty): the task set's task where its text is the attempt's.
 
-    Where the text differs the attempt keeps its own: it was another task under the same id.
+    Where the text differs the attempt keeps its own: it was another task under the same id. A seed that the task set
+    does not list takes the text of its task, which the attempt's notes say.
     """
-    known = tasks.get(attempt.task_id)
+    known = tasks.get(attempt.instance)
+    if known is None and attempt.seed is not None and (known := tasks.get(attempt.task_id)) is not None:
+        attempt.notes.append(f"the text is that of {attempt.task_id}; its seed {attempt.seed} may have another")
+        known = known.model_copy(update={"id": attempt.instance, "seed": attempt.seed})
     own = Task(
-        id=attempt.task_id,
+        id=attempt.instance,
         suite="imported",
         site=attempt.site,
-        template="imported",
+        template="imported" if attempt.seed is None else attempt.task_id,
+        seed=attempt.seed or 0,
         split="exam",
         goal=attempt.goal,
         start_url=attempt.start_url,

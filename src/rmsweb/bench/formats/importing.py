@@ -1,19 +1,21 @@
 """A foreign folder becomes a run directory of the verb `import`.
 
 Owns joining with a task set, attempt numbers, resuming, and what becomes of stored verdicts. Promises: one odd attempt
-never ends the rest (it is skipped, with its reason); the same command again goes on; verdicts of other judges are named
-`imported:<file>` and never mixed: verdicts.jsonl holds those of one file only, all of them lie in
-imported_verdicts.jsonl.
+never ends the rest (it is skipped, with its reason); the same command again goes on; a copy of an attempt in another
+folder is named and never counted as another run; verdicts of other judges are named `imported:<file>` and never mixed:
+verdicts.jsonl holds those of one file only, all of them lie in imported_verdicts.jsonl.
 """
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rmsweb.bench.formats.attempts import join, trajectory_of
+from rmsweb.bench.formats.attempts import Attempt, join, trajectory_of
+from rmsweb.bench.formats.copies import fingerprint
 from rmsweb.bench.formats.files import clean
 from rmsweb.bench.formats.pictures import Pictures
 from rmsweb.bench.formats.registry import find, reader
@@ -33,9 +35,10 @@ def import_runs(
 ) -> dict[str, Any]:
     """Read every attempt below `folder` into the run directory `out`; returns the summary, also in summary.json.
 
-    `format`: a name of `registry.FORMATS`, or `auto`. `tasks`: task set to join by id. `model`: name of the policy.
-    `verdicts`: which stored verdicts become the run's own (`scores/gpt_eval.json`); needed only where there are
-    several. Raises ConfigError, DataError (nothing could be read), RunError (`out` is something else).
+    `format`: a name of `registry.FORMATS`, or `auto`. `tasks`: task set to join by id. `model`: name of the policy
+    (default: the agent that the format names). `verdicts`: which stored verdicts become the run's own
+    (`scores/gpt_eval.json`); needed only where there are several. Raises ConfigError (also for one `model` over several
+    agents), DataError (nothing could be read), RunError (`out` is something else).
     """
     folder = Path(folder)
     name, units = find(format, folder)
@@ -59,14 +62,19 @@ class _Import:
     def __init__(self, run: Run, format: str, folder: Path, tasks: dict[str, Task], model: str) -> None:
         self.run, self.format, self.folder, self.tasks, self.model = run, format, folder, tasks, model
         self.taken = {_path(t): t for t in run.read("trajectory", Trajectory)}
-        self.numbers = Counter(t.task.id for t in self.taken.values())
-        have = run.read(STORED, Verdict)
-        self.judged = {(v.trajectory_id, v.judge) for v in have}
+        self.numbers = Counter((t.policy, t.task.id) for t in self.taken.values())
+        self.agents = {str(agent) for t in self.taken.values() if (agent := _facts(t).get("agent"))}
+        self.same: dict[str, Trajectory] = {}
+        for trajectory in self.taken.values():
+            self._remember(trajectory)
+        self.judged = {(v.trajectory_id, v.judge): v.success for v in run.read(STORED, Verdict)}
         self.skipped: list[dict[str, str]] = []
+        self.copies: list[dict[str, Any]] = []
         self.joins: dict[str, list[str]] = {"joined": [], "unknown": [], "other_goal": []}
 
     def take(self, unit: Path) -> None:
-        """Read one attempt unless it is there; an attempt that cannot be read is skipped with its reason."""
+        """Read one attempt unless it is there; an attempt that cannot be read is skipped with its reason, a copy of
+        another one is named. Raises ConfigError where `model` would name several agents."""
         where = clean(unit.relative_to(self.folder).as_posix())
         pictures = Pictures(self.run.images)
         try:
@@ -81,29 +89,55 @@ class _Import:
         except DataError as error:
             self.skipped.append({"path": where, "reason": clean(str(error))})
             return
-        if joined:
+        attempt.notes += pictures.notes
+        trajectory = self.taken.get(where)
+        first = trajectory or self._made(attempt, task, where, pictures)
+        others = self._keep(first, attempt.verdicts)
+        if trajectory is None and _path(first) != where:
+            copy: dict[str, Any] = {"path": where, "of": _path(first), "trajectory": first.id}
+            self.copies.append(copy | ({"other_verdicts": others} if others else {}))
+        elif joined:
             self.joins[joined].append(task.id)
-        if where in self.taken:
-            trajectory = self.taken[where]
-        else:
-            attempt.notes += pictures.notes
-            number = self.numbers[task.id]
-            self.numbers[task.id] += 1
-            trajectory = trajectory_of(
-                attempt,
-                task,
-                format=self.format,
-                path=where,
-                model=self.model,
-                number=number,
-                converted=pictures.converted,
+
+    def _made(self, attempt: Attempt, task: Task, where: str, pictures: Pictures) -> Trajectory:
+        """The attempt's record, stored; where it is a copy of one that is there, that one."""
+        self.agents |= {attempt.agent} - {""}
+        if self.model and len(self.agents) > 1:
+            named = ", ".join(sorted(self.agents))
+            raise ConfigError(
+                f"{self.folder} holds attempts of {named}; leave --model out, or import one agent's folder"
             )
-            self.run.append("trajectory", trajectory)
-            self.taken[where] = trajectory
-        for verdict in attempt.verdicts:
-            if (trajectory.id, verdict.judge) not in self.judged:
-                self.judged.add((trajectory.id, verdict.judge))
+        policy = self.model or attempt.agent
+        number = self.numbers[policy, task.id]
+        build = partial(trajectory_of, attempt, task, format=self.format, path=where, model=policy, number=number)
+        trajectory = build(converted=pictures.converted)
+        if (first := self.same.get(fingerprint(trajectory))) is not None:
+            return first
+        if (twin := self.same.get(fingerprint(trajectory, task=False))) is not None:
+            attempt.notes.append(f"the same goal, acts and pages as {twin.id}: is it a copy under another task id?")
+            trajectory = build(converted=pictures.converted)
+        self.numbers[policy, task.id] += 1
+        self.run.append("trajectory", trajectory)
+        self.taken[where] = trajectory
+        self._remember(trajectory)
+        return trajectory
+
+    def _remember(self, trajectory: Trajectory) -> None:
+        for task in (True, False):
+            if mark := fingerprint(trajectory, task=task):
+                self.same.setdefault(mark, trajectory)
+
+    def _keep(self, trajectory: Trajectory, verdicts: Sequence[Verdict]) -> list[str]:
+        """Store verdicts unless one of the same judge is there; names those that say something else than it."""
+        others = []
+        for verdict in verdicts:
+            key = trajectory.id, verdict.judge
+            if key not in self.judged:
+                self.judged[key] = verdict.success
                 self.run.append(STORED, verdict.model_copy(update={"trajectory_id": trajectory.id}))
+            elif self.judged[key] != verdict.success:
+                others.append(verdict.judge.removeprefix("imported:"))
+        return others
 
     def summary(self, wanted: str) -> dict[str, Any]:
         """What was read; makes the stored verdicts of one file the run's own."""
@@ -126,6 +160,7 @@ class _Import:
             "converted_pictures": sum(len(f.get("converted", ())) for f in facts),
             "stops": dict(Counter(t.stop.value for t in found)),
             "skipped": self.skipped,
+            "copies": self.copies,
             "notes": {t.id: f["notes"] for t, f in zip(found, facts, strict=True) if "notes" in f},
             "stored_verdicts": dict(judges),
             "verdicts": chosen,
