@@ -18,19 +18,24 @@ ASK: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "hel
 
 
 @contextmanager
-def answering(body: str, kind: str = "application/json", length: int = 0) -> Iterator[str]:
-    """A server that answers every request with the same body; `length`: what it says of it, where that is a lie."""
+def answering(body: str, kind: str = "application/json", length: int = 0, status: int = 200) -> Iterator[str]:
+    """A server that answers every request with the same body; `length`: what it says of it, where that is a lie.
+
+    With another `status` the body is repeated without end.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("content-type", kind)
             if length:
                 self.send_header("content-length", str(length))
             self.end_headers()
             with suppress(BrokenPipeError, ConnectionResetError):
                 self.wfile.write(body.encode())
+                while status != 200:
+                    self.wfile.write(body.encode())
 
         def log_message(self, *_: object) -> None:
             return None
@@ -123,6 +128,16 @@ async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chat, "LONGEST_BYTES", 1 << 20)
     with pytest.raises(EndpointError, match="cannot be read: it is longer than 1 MB"):
         await ask(completion() + " " * (3 << 20))
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "http"), (429, "rate_limit"), (500, "http"), (300, "http")])
+async def test_an_error_without_end_is_read_to_its_beginning_only(status: int, reason: str) -> None:
+    with answering("no, " * 1000, status=status) as url:
+        model = EndpointModel(ModelConfig(base_url=url, name="m", attempts=1, timeout_s=20), {})
+        with pytest.raises(EndpointError, match=f"HTTP {status}: no, no") as caught:
+            await model.complete(ASK)
+        await model.close()
+    assert caught.value.reason == reason and len(str(caught.value)) < 1000
 
 
 async def test_a_connection_that_breaks_within_an_answer_is_the_networks() -> None:

@@ -105,6 +105,8 @@ BACKOFF_S = 0.5
 LONGEST_WAIT_S = 30.0
 LONGEST_BYTES = 32 << 20
 """Most bytes of one answer; hundreds of replies with their logprobs are far below."""
+ERROR_BYTES = 16 << 10
+"""What is read of the text beside an error status."""
 
 
 class _Pace:
@@ -251,7 +253,7 @@ class EndpointModel:
         except (TimeoutError, openai.APITimeoutError):
             limits = f"{self.config.timeout_s:g} s (connect {self.config.connect_timeout_s:g} s)"
             raise self._failed(f"no answer within {limits}", "timeout", again=True) from None
-        except openai.APIStatusError as error:
+        except _Status as error:
             raise self._status(error) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
@@ -259,14 +261,14 @@ class EndpointModel:
         except (openai.APIError, ValueError) as error:
             raise self._failed(f"the answer cannot be read: {error}", "http", again=True) from None
 
-    def _status(self, error: Any) -> _Failed:
+    def _status(self, error: _Status) -> _Failed:
         """What an HTTP error status means."""
-        status = int(error.status_code)
-        text = f"HTTP {status}: {str(error.message)[:500]}"
-        if status == 429 and "insufficient_quota" not in text:
-            return self._failed(text, "rate_limit", again=True, pause_s=_retry_after(error.response.headers))
+        status = error.status
+        text = f"HTTP {status}: {error.text[:500]}"
+        if status == 429 and "insufficient_quota" not in error.text:
+            return self._failed(text, "rate_limit", again=True, pause_s=error.pause_s)
         if status in RETRY_STATUS and status != 429:
-            return self._failed(text, "http", again=True, pause_s=_retry_after(error.response.headers))
+            return self._failed(text, "http", again=True, pause_s=error.pause_s)
         if status in (401, 403):
             text += f"; the key is read from the environment variable {self.config.api_key_env}"
         if status == 404:
@@ -282,8 +284,9 @@ class EndpointModel:
             import openai
 
             limits = openai.Timeout(self.config.timeout_s, connect=self.config.connect_timeout_s)
+            client = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_refuse]})
             self._client = openai.AsyncOpenAI(
-                api_key=self._key, base_url=self.config.base_url, max_retries=0, timeout=limits
+                api_key=self._key, base_url=self.config.base_url, max_retries=0, timeout=limits, http_client=client
             )
         return self._client
 
@@ -308,6 +311,27 @@ class _Failed(Exception):
     def __init__(self, error: EndpointError, again: bool, pause_s: float) -> None:
         super().__init__(str(error))
         self.error, self.again, self.pause_s = error, again, pause_s
+
+
+class _Status(Exception):
+    """An HTTP error status and the beginning of what stands beside it."""
+
+    def __init__(self, status: int, text: str, pause_s: float) -> None:
+        super().__init__(text)
+        self.status, self.text, self.pause_s = status, text, pause_s
+
+
+async def _refuse(response: Any) -> None:
+    """Raises _Status for what is no success: the client would read all that stands beside it, which may have no end."""
+    if response.is_success or response.has_redirect_location:
+        return
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) >= ERROR_BYTES:
+            break
+    text = " ".join(bytes(body[:ERROR_BYTES]).decode("utf-8", "replace").split())
+    raise _Status(int(response.status_code), text, _retry_after(response.headers))
 
 
 async def _body(response: Any) -> bytes:
