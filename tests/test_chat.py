@@ -228,6 +228,8 @@ async def test_a_script_that_is_used_up_says_so() -> None:
         '"api-key": "s3cr3t-value"',
         "http://user:s3cr3t-value@host/",
         "key sk-s3cr3t-value-0000",
+        "session=eyJhbGciOi12.s3cr3t-value-00.sig",
+        "id AIza" + "s3cr3t" * 5 + "-s3cr",
         "the s3cr3t-value itself",
     ],
 )

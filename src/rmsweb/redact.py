@@ -9,6 +9,8 @@ _PATTERNS = (
     re.compile(r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"(?i)((?:api[_-]?key|access[_-]?token|secret|password|x-api-key)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&}]+"),
     re.compile(r"()\b(?:sk|rk|pk|hf|ghp|gho|xox[a-z])[-_][A-Za-z0-9_-]{8,}"),
+    re.compile(r"()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),  # a JSON web token, under any name
+    re.compile(r"()\b(?:AKIA[0-9A-Z]{16}|AIza[A-Za-z0-9_-]{35})\b"),
     re.compile(r"(://)[^/\s@:]+:[^/\s@]+(?=@)"),
 )
 
