@@ -1,13 +1,19 @@
 """Running stages one after the other: what is finished is kept without a process, or refused with its own message."""
 
 import json
+import multiprocessing.forkserver
+import os
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from rmsweb import stages
 from rmsweb.config import Config, load
-from rmsweb.errors import RunError
+from rmsweb.errors import RmswebError, RunError
 from rmsweb.pieces import Piece, finished, run_pieces
 from rmsweb.progress import Silent
 from rmsweb.store import Run
@@ -66,3 +72,21 @@ def test_only_a_stage_that_says_so_is_finished(recipe: Path, tmp_path: Path) -> 
     manifest = tmp_path / "again/run.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "status": "running"}))
     assert not finished(tmp_path / "again")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a fork server starts the stages on Linux only")
+def test_a_fork_server_that_is_killed_is_no_wish_to_stop(recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "samples/summary.json").unlink()  # owed, so that a process is needed
+    server = multiprocessing.forkserver._forkserver  # type: ignore[attr-defined]
+    server._stop()  # one of another test would be used again
+
+    def kill() -> None:
+        while (pid := server._forkserver_pid) is None:
+            time.sleep(0.005)
+        os.kill(pid, signal.SIGKILL)  # it imports torch for seconds before it starts the first stage
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    with pytest.raises(RmswebError, match=r"stage samples could not be started: .* is gone .*the same command goes on"):
+        run_pieces(PLAN[:1], tmp_path, recipe, [], Silent())
+    killer.join(5)

@@ -172,7 +172,13 @@ def _start(
     child = context.Process(
         target=_child, args=(command, writing, out / f"{piece.name}.log", Path.cwd(), dict(os.environ)), name=piece.name
     )
-    child.start()
+    try:
+        child.start()
+    except (EOFError, ConnectionError) as error:  # click takes an EOFError for the user's own wish to stop
+        raise RmswebError(
+            f"stage {piece.name} could not be started: the process that starts the stages is gone ({error!r}; was it "
+            "killed, or out of memory?); nothing is lost, the same command goes on"
+        ) from None
     writing.close()
     lines = os.fdopen(os.dup(reading.fileno()), encoding="utf-8", errors="replace")
     reading.close()

@@ -246,9 +246,10 @@ def mining_suite(config: Config) -> Any:
 
 
 def judged(run: Run) -> list[tuple[Trajectory, Verdict]]:
-    """Trajectories of a run with their latest verdicts; those without one are left out."""
+    """Trajectories of a run with their latest verdicts, by id and not as they ended; those without one are left out."""
     verdicts = {verdict.trajectory_id: verdict for verdict in run.read("verdict", Verdict)}
-    return [(t, verdicts[t.id]) for t in run.read("trajectory", Trajectory) if t.id in verdicts]
+    found = [(t, verdicts[t.id]) for t in run.read("trajectory", Trajectory) if t.id in verdicts]
+    return sorted(found, key=lambda one: one[0].id)
 
 
 def rl(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:

@@ -156,6 +156,18 @@ def test_stage_keeps_the_shortest_success_and_is_resumable(tmp_path: Path) -> No
     assert json.loads((tmp_path / "samples" / "summary.json").read_text())["samples"] == 2
 
 
+def test_what_is_trained_on_does_not_depend_on_the_order_in_which_episodes_ended(tmp_path: Path) -> None:
+    done = [trajectory(f"order kite {n}", *walk(A, B, C), id=f"reflect/t{n}#0") for n in range(4)]
+    done = [one.model_copy(update={"task": one.task.model_copy(update={"id": f"t{n}"})}) for n, one in enumerate(done)]
+    written = []
+    for name, order in (("a", done), ("b", done[::-1])):
+        source = collect_run(tmp_path / name, *order, good={one.id for one in done})
+        with Run.open(tmp_path / f"samples-{name}", "samples", CONFIG) as run:
+            samples.run(CONFIG, run, [source])
+        written.append(Run.read_only(tmp_path / f"samples-{name}").file("sample").read_text())
+    assert written[0] == written[1] and written[0].count("\n") > 4
+
+
 def test_other_coordinates_are_refused(tmp_path: Path) -> None:
     done = trajectory("order kite", *walk(A, B), coordinates="qwen3vl")
     source = collect_run(tmp_path / "collect", done, good={done.id})

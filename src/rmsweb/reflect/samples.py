@@ -46,7 +46,8 @@ def run(config: Config, run: Run, sources: Sequence[Run]) -> dict[str, Any]:
     for source in sources:
         verdicts = {v.trajectory_id: v for v in source.read("verdict", Verdict)}
         attempts = by_task(source.read("trajectory", Trajectory))
-        for tries in attempts.values():
+        # By task: in which order episodes ended is chance, and what is trained on must not depend on it.
+        for _, tries in sorted(attempts.items()):
             best = kept(tries, verdicts)
             if best is None:
                 continue
