@@ -63,7 +63,7 @@ def test_the_real_folder(tmp_path: Path) -> None:
     (verdict,) = verdicts(tmp_path / "run")
     assert verdict.success is True and verdict.judge == "imported:scores/mmrubric_0.8-5-3.json"
     assert verdict.details["rubric_total_earned_points"] == verdict.details["rubric_total_max_points"] == 10.0
-    assert isinstance(found.task.meta["rubric"], dict)
+    assert isinstance(found.task.meta["rubric"], dict) and "rubric_differences" not in verdict.details
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -131,6 +131,41 @@ def test_how_it_ended(tmp_path: Path, events: list[Any], final: dict[str, Any], 
     found = imported("fara", folder_of(tmp_path, events, final=final).parent, tmp_path / "run")
     assert found.stop is stop
     assert found.answer == (None if final.get("final_answer") == "<no_answer>" else "42")
+
+
+def rubric_score(earned: float, total: float, label: int) -> dict[str, Any]:
+    """A score file: one criterion of 10 points with `earned` of them, stored as `total` points and `label`."""
+    body = {
+        "rubric_items": [{"criterion": "c", "max_points": 10, "earned_points": earned}],
+        "rubric_total_earned_points": total,
+        "rubric_total_max_points": 10,
+        "rubric_is_success": label,
+        "outcome_success": bool(label),
+    }
+    return {"score": label, "gpt_response_text": json.dumps(body)}
+
+
+@pytest.mark.parametrize(
+    ("name", "score", "said"),
+    [
+        ("mmrubric_0.8-5-3.json", rubric_score(8, 8, 1), []),
+        ("mmrubric_0.7-5-3.json", rubric_score(7, 7, 1), []),
+        ("mmrubric_0.8-5-3.json", rubric_score(7, 7, 1), ["rubric_is_success is 1, the items say 0"]),
+        ("mmrubric_0.8-5-3.json", rubric_score(9, 10, 1), ["rubric_total_earned_points is 10, the items say 9"]),
+        ("mmrubric_0.8-5-3.json", rubric_score(11, 10, 1), ["should be between 0 and 10, found 11"]),
+        ("gpt_eval.json", {"score": 1, "gpt_response_text": '{"verdict": "SUCCESS"}'}, []),
+    ],
+)
+def test_a_stored_rubric_score_is_added_up_again(
+    tmp_path: Path, name: str, score: dict[str, Any], said: list[str]
+) -> None:
+    put(folder_of(tmp_path / "in", [END]) / "scores" / name, score)
+    summary = import_runs("fara", tmp_path / "in", tmp_path / "run")
+    notes = [note for note in summary["notes"].get("t1#0", []) if name in note]
+    assert len(notes) == len(said) == summary["scores_that_differ"] * len(said)
+    assert all(part in note for part, note in zip(said, notes, strict=True))
+    (verdict,) = verdicts(tmp_path / "run")
+    assert verdict.success is True and verdict.details.get("rubric_differences", []) == notes
 
 
 def test_verdicts_beside_a_copy_are_kept_and_a_differing_one_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ action line; in a folder that we wrote they are pixels and come back as actions.
 The format cannot hold: replies that were no action, intents beside an action, URLs after the last act, effects, titles,
 token counts of single steps (the sum stands on the last one), attempt, scale factor, seed, why it stopped beyond
 answered / gave up / over the limit / aborted.
+
+A stored rubric score is added up again from its own items; where the two differ, the notes say both numbers, and the
+verdict stays the stored one (`details.rubric_differences`).
 """
 
 import re
@@ -33,6 +36,7 @@ from rmsweb.bench.formats.files import (
     read_text,
 )
 from rmsweb.bench.formats.pictures import SUFFIXES, Pictures, Shots
+from rmsweb.bench.judges.rubric_score import recompute
 from rmsweb.errors import DataError
 from rmsweb.records import Stop, Verdict
 from rmsweb.tasksets.rubrics import read_rubric
@@ -47,6 +51,8 @@ ASIDE = ("thoughts", "action", "state_description", "reasoning")
 _PAIR = re.compile(r"Thought #\d+:\s*(.*?)\s*\n\s*Action #", re.DOTALL)
 _CALL = re.compile(r"with arguments\s+(\{.+\})", re.DOTALL)
 _LAST = re.compile(r"(\d+)\D*\Z")
+_THRESHOLD = re.compile(r"mmrubric_(0?\.\d+|1(?:\.0+)?)-")
+"""The share of points from which a rubric's score file passes stands in its name."""
 
 
 def units(folder: Path, names: list[str]) -> list[Path]:
@@ -270,6 +276,9 @@ def _scores(folder: Path, notes: list[str]) -> list[Verdict]:
             )
             if isinstance(said, dict) and key in said
         }
+        if differences := _recomputed(data, said, path.name):
+            notes += differences
+            facts["rubric_differences"] = differences
         reason = said.get("outcome_reasoning") if isinstance(said, dict) else text
         verdicts.append(
             stored_verdict(
@@ -277,3 +286,15 @@ def _scores(folder: Path, notes: list[str]) -> list[Verdict]:
             )
         )
     return verdicts
+
+
+def _recomputed(data: Mapping[str, Any], said: Any, name: str) -> list[str]:
+    """What a rubric's items say against the stored numbers; nothing where they agree, or where there are no items."""
+    if not isinstance(said, dict) or not said.keys() & {"rubric_items", "items"}:
+        return []
+    where, found = f"scores/{name}", _THRESHOLD.match(name)
+    try:
+        again = recompute(data, where, float(found.group(1))) if found else recompute(data, where)
+    except DataError as error:
+        return [clean(f"{error}; the stored score is taken as it is")]
+    return [f"scores/{name}: {difference}; the stored one is kept" for difference in again.differences]

@@ -164,6 +164,7 @@ class _Import:
             "notes": {t.id: f["notes"] for t, f in zip(found, facts, strict=True) if "notes" in f},
             "stored_verdicts": dict(judges),
             "verdicts": chosen,
+            "scores_that_differ": sum(bool(v.details.get("rubric_differences")) for v in stored),
         }
         if self.tasks:
             result["task_set"] = {key: sorted(ids) for key, ids in self.joins.items()}
