@@ -10,7 +10,7 @@ from specimens import VIEWPORT, picture
 
 from rmsweb.actions import LeftClick, Point, Type
 from rmsweb.bench.formats import chat, export_runs
-from rmsweb.bench.formats.chat import Problem, read_back, validate
+from rmsweb.bench.formats.chat import PLACE, Problem, validate
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Decision, Observation, Task, TrainSample
@@ -55,6 +55,30 @@ def run_with(path: Path, profile: dict[str, Any], **options: str) -> tuple[Path,
 
 def rows(out: Path, style: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / f"{style}.jsonl").read_text(encoding="utf-8").split("\n") if line]
+
+
+def read_back(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row of either style as a trainer reads it: messages of texts and pictures (by path)."""
+    if "messages" in row:
+        return [{"role": m["role"], "content": _parts(m["content"])} for m in row["messages"]]
+    images = iter(row["images"])
+    said = [{"from": "system", "value": row["system"]}] if "system" in row else []
+    messages = []
+    for turn in [*said, *row["conversations"]]:
+        parts: list[dict[str, str]] = []
+        for position, piece in enumerate(turn["value"].split(PLACE)):
+            parts += [{"type": "image", "image": next(images)}] if position else []
+            parts += [{"type": "text", "text": piece}] if piece else []
+        messages.append(
+            {"role": {"human": "user", "gpt": "assistant"}.get(turn["from"], turn["from"]), "content": parts}
+        )
+    return messages
+
+
+def _parts(content: Any) -> list[dict[str, str]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [p if p["type"] == "text" else {"type": "image", "image": p["image_url"]["url"]} for p in content]
 
 
 def merged(messages: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:

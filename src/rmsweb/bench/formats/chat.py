@@ -127,26 +127,6 @@ def validate(path: Path) -> dict[str, Any]:
     return {"rows": rows, "pictures": len(pictures), "problems": problems, "whole": whole}
 
 
-def read_back(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row of either style as messages of parts: {"type": "text", ...} and {"type": "image", "image": path}."""
-    if "messages" in row:
-        return [
-            {"role": message["role"], "content": [_part(part) for part in _parts(message["content"])]}
-            for message in row["messages"]
-        ]
-    images = iter(_listed(row.get("images")))
-    said = [{"from": "system", "value": row["system"]}] if row.get("system") else []
-    roles = {new: old for old, new in _ROLES.items()}
-    messages = []
-    for turn in [*said, *row["conversations"]]:
-        parts: list[dict[str, str]] = []
-        for position, piece in enumerate(turn["value"].split(PLACE)):
-            parts += [{"type": "image", "image": next(images, "")}] if position else []
-            parts += [{"type": "text", "text": piece}] if piece else []
-        messages.append({"role": roles[turn["from"]], "content": parts})
-    return messages
-
-
 def _openai(messages: list[Message]) -> dict[str, Any]:
     rows = []
     for message in messages:
@@ -313,12 +293,3 @@ def _parts(content: Any) -> list[Any]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else [None]
-
-
-def _part(part: dict[str, Any]) -> dict[str, str]:
-    if part["type"] == "text":
-        return {"type": "text", "text": part["text"]}
-    return {
-        "type": "image",
-        "image": part["image_url"]["url"] if part["type"] == "image_url" else part.get("image", ""),
-    }
