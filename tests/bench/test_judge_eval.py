@@ -207,6 +207,46 @@ def test_steps_and_tokens_of_labelled_attempts_of_a_run(tmp_path: Path) -> None:
     assert (row["both_solved"], row["steps_a"], row["steps_b"], row["a_only"], row["b_only"]) == (1, 3, 5, 0, 0)
 
 
+def test_labels_of_aborted_attempts_count(tmp_path: Path) -> None:
+    tried = [attempt(f"t{i}", "a") for i in range(4)]
+    tried[1:] = [t.model_copy(update={"stop": Stop.BROWSER_ERROR}) for t in tried[1:]]
+    run = stored(tmp_path / "run", [(tried[0], True), (tried[1], True), (tried[2], False)])
+    with Run.open(run, "eval", Config()) as again:
+        again.append("trajectory", tried[3])
+        again.finish()
+    labels = labelled(tmp_path / "own.json", **{f"a/t{i}#0": int(i < 3) for i in range(4)})
+    summary = judge_eval.run({"eval": run}, labels)
+    found = summary["judges"]["j"]
+    assert found["n"] == 4 and found["could_not_judge"] == {"infra": 1}, "never judged, and still a comparison"
+    assert found["confusion"]["judged_success"] == {"success": 2, "failure": 0}
+    agent = summary["agents"]["a"]
+    assert (agent["n"], agent["solved"], agent["aborted"]) == (4, 3, 3)
+    assert "a: 3 aborted, counted by their labels" in printed(summary)
+
+
+def test_recorded_costs_of_imported_attempts(tmp_path: Path) -> None:
+    costs = {"t0": 0.5, "t1": 0.25, "t2": 0.0}
+    rows = []
+    for task, cost in costs.items():
+        evidence: dict[str, Any] = {"imported": {"format": "agentlab", "cost": cost, "n_steps": 4}}
+        rows.append((attempt(task, "a").model_copy(update={"evidence": evidence}), True))
+    labels = labelled(tmp_path / "own.json", **{f"a/{task}#0": 1 for task in costs})
+    whole = judge_eval.run({"r": stored(tmp_path / "two", rows[:2])}, labels)
+    assert whole["agents"]["a"]["cost"] == 0.75 and "$0.75" in printed(whole)
+    part = judge_eval.run({"r": stored(tmp_path / "three", rows)}, labels)
+    agent = part["agents"]["a"]
+    assert (agent["cost"], agent["cost_recorded"], agent["cost_unknown"]) == (None, 0.75, 1)
+    assert "$0.75 for 2 of 3" in printed(part)
+
+
+def test_an_instance_finds_the_label_of_its_task_and_two_of_them_are_ambiguous(tmp_path: Path) -> None:
+    labels = om2w(tmp_path / "labels.json", {"w.t": {"A": "1"}, "w.u": {"A": "0"}})
+    rows = [(attempt(task, "A"), True) for task in ("w.t/seed-4", "w.u/seed-1", "w.u/seed-2")]
+    found = judge_eval.run({"r": stored(tmp_path / "run", rows)}, labels)["judges"]["j"]
+    assert found["confusion"]["judged_success"] == {"success": 1, "failure": 0}
+    assert found["ambiguous"]["keys"] == ["A/w.u/seed-1#0", "A/w.u/seed-2#0"]
+
+
 def printed(summary: dict[str, Any]) -> str:
     from rich.console import Console
 

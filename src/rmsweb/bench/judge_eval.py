@@ -19,9 +19,10 @@ from rmsweb.bench.labelled import Attempt
 from rmsweb.bench.labels import AUTO, Judgement, Label, LabelFile, read_labels
 from rmsweb.bench.metrics import result_of
 from rmsweb.bench.protocols import JUDGE, REPLIES, changed
+from rmsweb.bench.reading import without_seed
 from rmsweb.bench.scores import arm_of
 from rmsweb.errors import ConfigError, DataError, RunError
-from rmsweb.records import Record, Trajectory, Verdict
+from rmsweb.records import INFRA_STOPS, Record, Trajectory, Verdict
 from rmsweb.store import Run, file_hash
 
 __all__ = ["Judged", "evaluate", "judgements_of", "run", "table"]
@@ -195,10 +196,15 @@ class _Names:
         self.tasks = {label.task_id for label in labels if label.task_id}
 
     def of(self, one: Judged) -> Judged:
-        """What the labels do not know (the suite of a run) says nothing about which label it is; an agent does."""
+        """What the labels do not know (the suite of a run, a seed) says nothing about which label it is; an agent does.
+
+        Two seeds of a task that the labels know without seeds fit one label: both are left out and named.
+        """
         said, arm = one.judgement, ""
         task = said.task_id
-        if task not in self.tasks:
+        if task not in self.tasks and (base := without_seed(task)) in self.tasks:
+            task = base
+        elif task not in self.tasks:
             arm, task = self._place(said.key) or ("", task)
         names = (agreement.plain(name) for name in (said.agent, *one.agents, arm) if name)
         agent = next((self.agents[name] for name in names if name in self.agents), said.agent)
@@ -254,14 +260,22 @@ def judgements_of(path: Path, name: str = "") -> list[Judged]:
 
 
 def _from_run(run: Run, name: str) -> list[Judged]:
-    """Latest verdict of every trajectory; a run of `judge` finds its trajectories in the runs that it judged."""
+    """Latest verdict of every trajectory; a run of `judge` finds its trajectories in the runs that it judged.
+
+    What the machine broke and the run's one judge was never asked about could not be judged (`infra`), as `rmsweb
+    judge` stores it: the labels of such attempts count like all others.
+    """
     verdicts = {verdict.trajectory_id: verdict for verdict in run.read("verdict", Verdict)}
     if not verdicts:
         raise DataError(f"holds no verdict; judge it first: rmsweb judge --from {run.path} -o JUDGED", run.path)
     trajectories: dict[str, Trajectory] = {}
     for source in [run, *(_judged_runs(run) if run.manifest["verb"] == JUDGE else ())]:
-        found = source.read("trajectory", Trajectory)
-        trajectories |= {trajectory.id: trajectory for trajectory in found if trajectory.id in verdicts}
+        trajectories |= {trajectory.id: trajectory for trajectory in source.read("trajectory", Trajectory)}
+    judges = {verdict.judge for verdict in verdicts.values()}
+    if run.manifest["verb"] != JUDGE and len(judges) == 1:
+        broken = [ident for ident, t in trajectories.items() if t.stop in INFRA_STOPS and ident not in verdicts]
+        for ident in broken:
+            verdicts[ident] = Verdict(success=None, judge=min(judges), unjudged="infra", trajectory_id=ident)
     return [_from_verdict(verdict, trajectories.get(ident), name) for ident, verdict in verdicts.items()]
 
 
@@ -289,5 +303,8 @@ def _from_verdict(verdict: Verdict, trajectory: Trajectory | None, name: str) ->
         verdict.judge, ident, verdict.success, verdict.unjudged, label, own, "", trajectory.task.id
     )  # fmt: skip
     row = result_of(own, trajectory, verdict)
-    attempt = Attempt("", own, trajectory.task.id, row.steps, row.prompt_tokens, row.completion_tokens)
-    return Judged(judgement, (trajectory.policy, name), replace(attempt, trajectory=trajectory))
+    attempt = Attempt(
+        "", own, trajectory.task.id, row.steps, row.prompt_tokens, row.completion_tokens, row.cost,
+        trajectory=trajectory,
+    )  # fmt: skip
+    return Judged(judgement, (trajectory.policy, name), attempt)

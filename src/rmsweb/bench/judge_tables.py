@@ -23,6 +23,8 @@ def table(summary: Mapping[str, Any], console: "Console | None" = None) -> None:
             console.print(line, highlight=False, markup=False)
     if "agents" in summary:
         console.print(agent_table(summary["agents"]))
+        for line in agent_lines(summary["agents"]):
+            console.print(line, highlight=False, markup=False)
         console.print(paired_table(summary["paired_steps"]))
 
 
@@ -126,7 +128,7 @@ def judge_lines(name: str, judge: Mapping[str, Any]) -> list[str]:
 
 
 def agent_table(agents: Mapping[str, Mapping[str, Any]]) -> "Table":
-    """One row an agent: human success, steps, tokens, cost (unknown where 0 was recorded beside tokens)."""
+    """One row an agent: human success, steps, tokens, cost (a 0 that was recorded beside tokens is not known)."""
     from rich.text import Text
 
     found = _table("Agents by their human labels")
@@ -137,9 +139,27 @@ def agent_table(agents: Mapping[str, Mapping[str, Any]]) -> "Table":
         found.add_row(
             Text(name), str(agent["n"]), str(agent["solved"]), percent(agent["success"]), number(agent["steps_all"], 2),
             number(agent["steps_on_solved"], 2), f"{agent['input_tokens']:,}",
-            "unknown" if agent["cost"] is None else f"${agent['cost']:.2f}",
+            _cost(agent),
         )  # fmt: skip
     return found
+
+
+def _cost(agent: Mapping[str, Any]) -> str:
+    """What is recorded; of how many attempts, where that is not all."""
+    if agent["cost_recorded"] is None:
+        return "unknown"
+    known = agent["n"] - agent["cost_unknown"]
+    return f"${agent['cost_recorded']:.2f}" + (f" for {known} of {agent['n']}" if agent["cost_unknown"] else "")
+
+
+def agent_lines(agents: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What of an agent's labelled attempts is odd: broken by the machine, or left out of the table."""
+    lines = []
+    for name, agent in agents.items():
+        kinds = (("aborted", "aborted, counted by their labels"), ("without_steps", "left out: no step count"))
+        if said := [f"{agent[key]} {words}" for key, words in kinds if agent[key]]:
+            lines.append(f"{name}: {'; '.join(said)}")
+    return lines
 
 
 def paired_table(rows: Sequence[Mapping[str, Any]]) -> "Table":

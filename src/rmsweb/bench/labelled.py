@@ -1,19 +1,21 @@
 """What labelled agents did, as people saw it: success, steps, tokens and cost of each, and paired steps. Pure.
 
 The rows are ordinary `Result`s whose success is the human label, so that every number is the one that bench/metrics.py
-computes for an exam. Beside "steps on solved" stands the paired number: solved sets differ between agents, and the
+computes for an exam; the label counts also where the machine broke the attempt, of which people saw the pages that
+there are. Steps include the act that ends an episode, whatever the run's own setting: agents of several sources stand
+in one table. Beside "steps on solved" stands the paired number: solved sets differ between agents, and the
 unpaired mean rewards giving up on hard tasks.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from rmsweb.bench import metrics
 from rmsweb.bench.metrics import Result
-from rmsweb.records import Outcome, Stop, Task, Trajectory, Verdict
+from rmsweb.records import INFRA_STOPS, Outcome, Stop, Task, Trajectory, Verdict
 from rmsweb.statistics import wilson
 
 HUMAN = "human label"
@@ -34,13 +36,20 @@ class Attempt:
     """US dollars; None: unknown. A recorded 0 beside tokens that were used is unknown, not free."""
     goal: str = ""
     trajectory: Trajectory | None = None
-    """Where it is one of ours or imported: then steps and tokens are its own."""
+    """Where it is one of ours or imported: then steps, tokens and cost are its own."""
+
+    @property
+    def aborted(self) -> bool:
+        """The machine broke it: an exam counts it as not judged."""
+        return self.trajectory is not None and self.trajectory.stop in INFRA_STOPS
 
 
 def result_of(attempt: Attempt, human: bool) -> Result:
     """One attempt as a row of the metrics, judged by its human label."""
+    outcome = Outcome.SUCCESS if human else Outcome.FAILURE
     if attempt.trajectory is not None:
-        return metrics.result_of(attempt.agent, attempt.trajectory, Verdict(success=human, judge=HUMAN))
+        row = metrics.result_of(attempt.agent, attempt.trajectory, Verdict(success=human, judge=HUMAN))
+        return replace(row, success=human, outcome=outcome, unjudged="") if attempt.aborted else row
     name = attempt.benchmark
     task = Task(
         id=f"{name}/{attempt.task_id}" if name else attempt.task_id,
@@ -52,7 +61,7 @@ def result_of(attempt: Attempt, human: bool) -> Result:
         run=0,
         trajectory_id=f"{attempt.agent}/{task.id}#0",
         success=human,
-        outcome=Outcome.SUCCESS if human else Outcome.FAILURE,
+        outcome=outcome,
         stop=Stop.DONE,
         steps=attempt.steps or 0,
         prompt_tokens=attempt.input_tokens,
@@ -60,13 +69,15 @@ def result_of(attempt: Attempt, human: bool) -> Result:
         wall_s=0.0,
         claimed=False,
         judge=HUMAN,
+        cost=attempt.cost,
     )
 
 
 def agents(rows: Sequence[tuple[Attempt, bool]]) -> dict[str, dict[str, Any]]:
     """agent -> n, human success with interval, mean steps over all and over solved, tokens, recorded cost.
 
-    Attempts without a step count are left out and counted. `cost` is None unless it is known for every attempt.
+    Attempts without a step count are left out and counted, aborted ones are in it and counted. `cost` is None unless it
+    is known for every attempt; `cost_recorded` is the sum over those for which it is (None: for none).
     """
     by_agent: dict[str, list[tuple[Attempt, Result]]] = defaultdict(list)
     left_out: dict[str, int] = defaultdict(int)
@@ -79,7 +90,7 @@ def agents(rows: Sequence[tuple[Attempt, bool]]) -> dict[str, dict[str, Any]]:
     for agent, pairs in sorted(by_agent.items()):
         results = [result for _, result in pairs]
         solved = [result.steps for result in results if result.success]
-        costs = [attempt.cost for attempt, _ in pairs if attempt.cost is not None]
+        costs = [result.cost for result in results if result.cost is not None]
         found[agent] = {
             "n": len(results),
             "solved": len(solved),
@@ -90,7 +101,9 @@ def agents(rows: Sequence[tuple[Attempt, bool]]) -> dict[str, dict[str, Any]]:
             "input_tokens": sum(result.prompt_tokens for result in results),
             "output_tokens": sum(result.completion_tokens for result in results),
             "cost": sum(costs) if len(costs) == len(results) else None,
+            "cost_recorded": sum(costs) if costs else None,
             "cost_unknown": len(results) - len(costs),
+            "aborted": sum(attempt.aborted for attempt, _ in pairs),
             "without_steps": left_out[agent],
         }
     return found
