@@ -212,6 +212,8 @@ REPLY = {"role": "assistant", "content": "y"}
         ({"conversations": TURNS, "images": ["text.png"]}, ("images", "no PNG, JPEG or WebP")),
         ({"conversations": TURNS, "images": 3}, ("images", "has to be a list")),
         ({"conversations": TURNS[:1], "images": "a.png"}, ("conversations", "last turn is no reply")),
+        ({"conversations": [TURNS[0], *TURNS], "images": ["a.png", "a.png"]}, ("conversations", "do not take turns")),
+        ({"conversations": [{"from": "system", "value": "s"}, *TURNS], "images": "a.png"}, None),
         ({"conversations": [{"from": "bot", "value": "x"}, TURNS[1]]}, ("conversations.0", "no known `from`")),
         ({"messages": [USER]}, ("messages", "last message is no reply")),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}, REPLY]}, ("images", "1 bare image parts, 0")),

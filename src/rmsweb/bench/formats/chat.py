@@ -260,6 +260,10 @@ def _check_turns(row: dict[str, Any]) -> tuple[list[str], list[tuple[str, str]]]
     paths = _listed(images)
     if places != len(paths):
         wrong.append(("images", f"{places} placeholders {PLACE}, {len(paths)} pictures"))
+    said = [turn.get("from") for turn in turns if isinstance(turn, dict)]
+    spoken = [name in ("gpt", "assistant") for name in said[said[:1] == ["system"] :]]
+    if spoken != [bool(position % 2) for position in range(len(spoken))]:
+        wrong.append(("conversations", "human and gpt do not take turns, human first; trainers drop such a row"))
     last = turns[-1]
     if not isinstance(last, dict) or last.get("from") not in ("gpt", "assistant") or not last.get("value"):
         wrong.append(("conversations", "the last turn is no reply"))
