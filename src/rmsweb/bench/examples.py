@@ -1,6 +1,7 @@
 """Example trajectories for the report: which are shown, and their pictures made small enough for one file.
 
-The choice is by rule, not by taste: the first task (in task order) of each kind below that the runs contain.
+The choice is by rule, not by taste: the first task (in task order) of each kind below that the runs contain and of
+which a picture is stored (imported attempts may have none; a step without one is shown blank).
 """
 
 import base64
@@ -23,6 +24,8 @@ THUMBNAIL = 360
 """Pixels wide at most."""
 MOST_STEPS = 8
 """Frames of one trajectory; the middle ones are left out when there are more."""
+BLANK = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA="
+"""One transparent pixel."""
 
 
 class Frame(NamedTuple):
@@ -59,7 +62,7 @@ def exam_examples(runs: Mapping[Path, Sequence[Judged]], before: str, after: str
     by_task: dict[str, dict[str, Judged]] = {}
     for judged in runs.values():
         for t, v in judged:
-            if not is_control(arm_of(t)) and t.attempt == 0 and t.steps:
+            if not is_control(arm_of(t)) and t.attempt == 0 and _pictured(t):
                 by_task.setdefault(t.task.id, {})[arm_of(t)] = (t, v)
     both = [pair for _, pair in sorted(by_task.items()) if before in pair and after in pair]
 
@@ -80,7 +83,7 @@ def retry_example(path: Path, judged: Sequence[Judged], reflections: Mapping[str
     """A failed attempt, its reflection, and the retry that succeeded."""
     by_task: dict[str, list[Judged]] = {}
     for t, v in judged:
-        if t.steps:
+        if _pictured(t):
             by_task.setdefault(t.task.id, []).append((t, v))
     for _, tries in sorted(by_task.items()):
         tries = sorted(tries, key=lambda one: one[0].attempt)
@@ -90,6 +93,10 @@ def retry_example(path: Path, judged: Sequence[Judged], reflections: Mapping[str
                 title = "A failed attempt, the reflection on it, and the retry"
                 return [_example(title, path, earlier, reflection), _example(title, path, later)]
     return []
+
+
+def _pictured(trajectory: Trajectory) -> bool:
+    return any(step.before.image for step in trajectory.steps)
 
 
 def _won(judged: Judged) -> bool:
@@ -103,7 +110,7 @@ def _example(title: str, path: Path, judged: Judged, reflection: Reflection | No
     frames = tuple(
         Frame(
             step.index + 1,
-            thumbnail(images[step.before.image]),
+            thumbnail(images[step.before.image]) if step.before.image else BLANK,
             Markup(overlay_svg(step, trajectory.viewport)),
             describe(step.decision.action),
             step.decision.intent,

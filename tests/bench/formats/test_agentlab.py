@@ -9,6 +9,7 @@ from specimens import picture
 
 from rmsweb.bench import metrics, rates, reading
 from rmsweb.bench.formats import import_runs
+from rmsweb.bench.report import write_report
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Stop, Task, Trajectory, Verdict
 
@@ -204,3 +205,14 @@ def _summary(value: Any) -> dict[str, Any] | None:
             return value
         return next((found for v in value.values() if (found := _summary(v))), None)
     return next((found for v in value if (found := _summary(v))), None) if isinstance(value, list) else None
+
+
+def test_the_report_of_two_agents_without_some_or_all_pictures(tmp_path: Path) -> None:
+    for shots in (0, 1):
+        root = tmp_path / str(shots)
+        for at, (agent, reward) in enumerate((("A", 0.0), ("B", 1.0))):
+            name = f"2025-01-01_00-00-0{at}_{agent}_on_webarena.3_1"
+            folder_of(root / "in", shots, name=name, cum_reward=reward, **{"stats.cum_step_elapsed": 1.0 + at})
+        import_runs("agentlab", root / "in", root / "run", tasks=[TASK.model_copy(update={"id": "webarena.3"})])
+        write_report({"r": root / "run"}, root / "report.html")
+        assert ("Solved by B, not by A" in (root / "report.html").read_text()) is bool(shots)
