@@ -8,8 +8,9 @@ from specimens import task, trajectory, verdict
 
 from rmsweb.bench import costs, metrics, rates, wording
 from rmsweb.bench.metrics import Result
+from rmsweb.bench.setting import differing, setting_of
 from rmsweb.judge import outcome
-from rmsweb.records import Outcome, Stop
+from rmsweb.records import Outcome, Stop, Trajectory
 from rmsweb.store import Images
 
 
@@ -44,6 +45,29 @@ def test_the_verdict_decides_and_the_stop_types_the_rest(images: Images) -> None
     assert outcome(broken, told) is Outcome.INFRA_ERROR
     one = metrics.result_of("sft", broken, told)
     assert (one.success, one.outcome, one.has_upstream) == (None, Outcome.INFRA_ERROR, False)
+
+
+def test_steps_with_and_without_the_final_act_of_own_and_of_imported_runs(images: Images) -> None:
+    own = trajectory(images, task(0), 3, success=True)  # three acts, the last one the answer
+    listed = own.model_copy(update={"evidence": {"imported": {"format": "om2w"}}})
+    alike = own.model_copy(update={"evidence": {"imported": {"format": "bu_bench", "n_steps": 3}}})
+    stated = own.model_copy(update={"evidence": {"imported": {"format": "agentlab", "n_steps": 7}}})
+    open_end = listed.model_copy(update={"steps": own.steps[:2]})
+
+    def steps(t: Trajectory, with_end: bool) -> tuple[int, bool]:
+        found = metrics.result_of("m", t, verdict(t, True), with_end=with_end)
+        return found.steps, found.steps_known
+
+    for t in (own, listed, alike):
+        assert [steps(t, True), steps(t, False)] == [(3, True), (2, True)]
+    assert [steps(open_end, True), steps(open_end, False)] == [(2, True), (2, True)]
+    assert [steps(stated, True), steps(stated, False)] == [(7, True), (7, False)]
+    settings = [
+        setting_of([task(0)], [metrics.result_of("m", t, verdict(t, True), with_end=end)], with_end=end)
+        for t, end in ((own, False), (stated, False), (own, True), (stated, True))
+    ]
+    assert settings[2] == settings[3] and len(set(settings)) == 3, "an unknown count stands apart from a known one"
+    assert "which does not tell its final act" in differing(settings[:2])[0]
 
 
 def test_unjudged_and_missing_count_over_all_tasks_and_not_over_judged_ones(images: Images) -> None:

@@ -6,7 +6,9 @@ level, segment and failure mode. A trajectory that could not be judged is a fail
 tasks it is left out. Rates over several runs are in rates.py, money in costs.py.
 
 Steps are decisions of the policy, the final `answer` or `terminate` included unless `with_end` says otherwise,
-replayed steps not.
+replayed steps not. An imported run that states a number is taken at its word: it counts what was done, the final act
+included. Without the final act the number is known only where the acts are listed too; where it is not,
+`Result.steps_known` is False and the rows stand apart from those that are (`setting.setting_of`).
 """
 
 import re
@@ -64,6 +66,8 @@ class Result:
     """Money as recorded by who made the run; None: not recorded, or 0 although tokens were used."""
     policy: str = ""
     viewport: tuple[int, int] = (1280, 800)
+    steps_known: bool = True
+    """False: the final act was to be left out, but the run states a number and not which act was the last."""
 
 
 STOP_MODES: Mapping[Stop, str] = {
@@ -96,6 +100,7 @@ def result_of(
     judged = None if verdict is None else verdict.success
     details: Mapping[str, Any] = verdict.details if verdict else {}
     label, reward, use = details.get("upstream_label"), trajectory.evidence.get("raw_reward"), use_of(trajectory)
+    steps, known = _steps(trajectory, use, with_end)
     return Result(
         model=model,
         task=trajectory.task,
@@ -104,7 +109,7 @@ def result_of(
         success=judged,
         outcome=typed,
         stop=trajectory.stop,
-        steps=steps_of(trajectory, use, with_end=with_end),
+        steps=steps,
         prompt_tokens=use.prompt_tokens,
         completion_tokens=use.completion_tokens,
         wall_s=trajectory.wall_s,
@@ -120,17 +125,21 @@ def result_of(
         cost=use.cost,
         policy=trajectory.policy,
         viewport=trajectory.viewport,
+        steps_known=known,
     )
 
 
-def steps_of(trajectory: Trajectory, use: Use | None = None, *, with_end: bool = True) -> int:
-    """Decisions of the policy. Of an imported run the acts that it lists, or the number of steps that it states."""
-    if imported(trajectory):
-        listed = acts(trajectory)
-        stated = (use or use_of(trajectory)).steps
-        return stated or len(listed) - (not with_end and bool(listed) and listed[-1].final)
-    decisions = [step.decision for step in trajectory.steps if step.decision.intent != "replay"]
-    return len(decisions) - (not with_end and bool(decisions) and isinstance(decisions[-1].action, ENDING))
+def _steps(trajectory: Trajectory, use: Use, with_end: bool) -> tuple[int, bool]:
+    """(decisions of the policy, whether that is the number that was asked for). Of an imported run the number of steps
+    that it states, or the acts that it lists."""
+    if not imported(trajectory):
+        decisions = [step.decision for step in trajectory.steps if step.decision.intent != "replay"]
+        return len(decisions) - (not with_end and bool(decisions) and isinstance(decisions[-1].action, ENDING)), True
+    listed = acts(trajectory)
+    final = bool(listed) and listed[-1].final
+    if use.steps and use.steps != len(listed):
+        return use.steps, with_end
+    return len(listed) - (not with_end and final), True
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -98,8 +98,16 @@ def setting_of(
         judge=" and ".join(judges) or "no verdict",
         viewport=", ".join(f"{w}\u00d7{h}" for w, h in views),
         runs="as found" if runs is None else str(runs),
-        steps="the final act included" if with_end else "without the final act",
+        steps=_counted(rows, with_end),
     )
+
+
+def _counted(rows: Sequence[Result], with_end: bool) -> str:
+    """Whether the act that ends an episode is among the steps, in words."""
+    if with_end:
+        return "the final act included"
+    stated = not all(r.steps_known for r in rows)
+    return "as stated by the run, which does not tell its final act" if stated else "without the final act"
 
 
 def said_cap(caps: tuple[int, int] | None) -> str:
