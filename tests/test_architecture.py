@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
         "pixels",
         "statistics",
         "outage",
+        "halves",
     }
     | {"manifest", "tasksets"},
     {"policy", "judge", "web", "train", "testing"},

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmsweb.bench.formats.files import cleaned
 from rmsweb.errors import DataError, MissingPartError
+from rmsweb.halves import cleaned
 
 KINDS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 LARGEST_JSON = 1 << 30

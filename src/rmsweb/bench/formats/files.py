@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rmsweb.errors import ConfigError, DataError
+from rmsweb.halves import clean as clean
+from rmsweb.halves import cleaned
 
 T = TypeVar("T")
 MOST_BYTES = 512 << 20
@@ -27,11 +29,6 @@ _HEAD = 4096
 _PLAIN = re.compile(r"[A-Za-z0-9_+=@-][A-Za-z0-9 _.+=@-]*")
 _ODD = re.compile(r"[^A-Za-z0-9 _.+=@-]+")
 _WORDS = {str: "text", list: "a list", dict: "an object", bool: "true or false", int: "a number", float: "a number"}
-
-
-def clean(text: str) -> str:
-    """Text that a record can hold: lone surrogates become `?`."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def read_text(path: Path) -> str:
@@ -187,14 +184,3 @@ def line(name: str, arguments: Mapping[str, Any]) -> str:
 
 def _named(value: Any) -> str:
     return "null" if value is None else _WORDS.get(type(value), type(value).__name__)
-
-
-def cleaned(value: Any) -> Any:
-    """A JSON value whose texts and names are `clean`."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [cleaned(item) for item in value]
-    if isinstance(value, dict):
-        return {clean(key): cleaned(item) for key, item in value.items()}
-    return value
