@@ -122,6 +122,11 @@ def test_the_task_file_and_its_dates(tmp_path: Path) -> None:
     assert passed.detail.startswith("webvoyager ")
     open_still = tasks_check(config, date(2024, 1, 1))
     assert open_still.ok is True and "no task has a date" in open_still.detail
+    answers = {"Booking": {"notice": "", "answers": [{"id": 5, "type": "possible", "ans": "x"}]}}
+    (tmp_path / "reference_answer.json").write_text(json.dumps(answers))
+    for day in (1, 2):
+        detail = tasks_check(config, date(2024, 1, day)).detail
+        assert "for 1 of 1 tasks (0 golden, 1 possible); 1 answer another text" in detail and "Booking--5" in detail
     path.write_text("{}")
     assert tasks_check(config, date(2024, 1, 1)).ok is False
 

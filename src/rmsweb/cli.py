@@ -181,12 +181,19 @@ def tasks_get(
 
 
 @tasks_app.command("check")
-def tasks_check(path: Annotated[Path, typer.Argument(help="A task-set file.")], config: Recipe = None) -> None:
-    """Which version a file is, how many tasks, which dates have passed, what is wrong with it."""
+def tasks_check(
+    paths: Annotated[list[Path], typer.Argument(help="A task-set file, or several that are to make one set.")],
+    config: Recipe = None,
+    references: Annotated[
+        Path | None, typer.Option("--references", help="WebVoyager's reference_answer.json: which answers are stale.")
+    ] = None,
+) -> None:
+    """Which version a file is, how many tasks, which dates have passed, what is wrong with it. Several files: whether
+    they are parts of one version; a mixture is refused."""
     from rmsweb.config import load
     from rmsweb.tasksets import command
 
-    print(command.command_check(path, search_url=load(config).browser.search_url))
+    print(command.command_check(paths, search_url=load(config).browser.search_url, references=references))
 
 
 @tasks_app.command("make")

@@ -112,20 +112,24 @@ def disk_check(folder: Path) -> Check:
 
 
 def tasks_check(config: Config, today: date) -> Check:
-    """What the recipe's task file is, and how many of its tasks have dates that have passed."""
+    """What the recipe's task file is, how many of its tasks have dates that have passed, and whose reference answer,
+    where upstream's file of them lies beside it, is to another text."""
     from rmsweb import tasksets
+    from rmsweb.tasksets import references
     from rmsweb.tasksets.dates import dated
     from rmsweb.tasksets.taskset import named
 
     name = "task file"
     try:
         found = tasksets.load(config.suite.path, search_url=config.browser.search_url)
+        answers = references.beside(Path(config.suite.path)) if found.name == "webvoyager" else None
+        beside = f"; {references.described(found, answers)}" if answers is not None else ""
     except RmswebError as error:
         return Check(name, False, str(error), "'rmsweb tasks list' names the files that rmsweb reads and fetches")
     passed = dated(found.tasks, today)
     if not passed:
-        return Check(name, True, f"{found.label}; no task has a date before {today}")
-    detail = f"{found.label}; {len(passed)} have dates before {today}: {named(one.id for one in passed)}"
+        return Check(name, True, f"{found.label}; no task has a date before {today}{beside}")
+    detail = f"{found.label}; {len(passed)} have dates before {today}: {named(one.id for one in passed)}{beside}"
     return Check(name, None, detail, "they cannot be done as they are worded: patch them, or leave them out and say so")
 
 

@@ -12,11 +12,12 @@ from rmsweb.bench.disjoint import assert_disjoint, overlap
 from rmsweb.bench.exam import refuse_changed_file
 from rmsweb.bench.layout import stages_in
 from rmsweb.bench.paper import selected
-from rmsweb.bench.setting import Asked, read_asked, what_it_is, write_asked
+from rmsweb.bench.setting import Asked, facts_of, read_asked, what_it_is, write_asked
 from rmsweb.config import Config, EvalConfig, SuiteConfig, load
 from rmsweb.errors import ConfigError, RunError
 from rmsweb.records import Score, Stop, Task, Trajectory
 from rmsweb.store import Run
+from rmsweb.tasksets.known import ids_of
 from rmsweb.web.suite import FileSuite
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -162,3 +163,16 @@ def test_an_edited_task_file_is_refused_before_and_after_the_end(tmp_path: Path)
         file.unlink()
         refuse_changed_file(config, run, {"file": FileSuite()})
         run.leave()
+
+
+def test_a_version_of_which_only_ids_are_known_is_said_to_be_unverified_in_the_score(tmp_path: Path) -> None:
+    rows = [{"task_id": i, "confirmed_task": "Look.", "website": "https://a.example/", "level": "easy"}
+            for i in ids_of("online_mind2web", "2025-06")]  # fmt: skip
+    path = tmp_path / "june.json"
+    path.write_text(json.dumps(rows))
+    asked = ask(Config(suite=SuiteConfig(name="file", path=str(path)), eval=EvalConfig(tasks=300)))
+    facts = facts_of(asked.tasks, asked, {}, "")
+    assert facts["version"] == "ids of 2025-06; texts not verified"
+    numbers = {"successes": 0, "judged": 0, "success": 0.0, "interval": (0.0, 1.0), "n": 300}
+    score = Score(name="x", policy="m", split="exam", suite="online_mind2web", **numbers, **facts)
+    assert "300 tasks of online_mind2web ids of 2025-06; texts not verified (ids " in what_it_is(score)[0]

@@ -16,11 +16,14 @@ from rmsweb.tasksets.command import command_get
 from rmsweb.tasksets.known import version_named, versions
 
 DATA = (Path(__file__).parents[2] / ".." / "shared" / "data").resolve()
+TABLE = b"benchmark\tid\ttask_summary\tinit_url\tprecomputed_rubric\nflights\tf_1\tFly.\t\t\n"
 ROW = b'{"task_id": "0123", "confirmed_task": "Look.", "website": "https://a.example/", "level": "easy"}\n'
 
 
 @contextmanager
-def served(body: bytes, *, status: int = 200, promised: int | None = None) -> Iterator[tuple[str, list[str]]]:
+def served(
+    body: bytes, *, status: int = 200, promised: int | None = None, length: bool = True
+) -> Iterator[tuple[str, list[str]]]:
     """(base URL, paths asked for) of a server that gives everybody the same answer."""
     asked: list[str] = []
 
@@ -28,7 +31,8 @@ def served(body: bytes, *, status: int = 200, promised: int | None = None) -> It
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body) if promised is None else promised))
+            if length:
+                self.send_header("Content-Length", str(len(body) if promised is None else promised))
             self.end_headers()
             self.wfile.write(body)
 
@@ -88,7 +92,7 @@ def test_a_set_without_a_hash_on_record_is_taken_and_says_so(tmp_path: Path) -> 
 def test_what_the_server_says_is_passed_on(tmp_path: Path, status: int, message: str) -> None:
     with served(b"no", status=status) as (base, _), pytest.raises(EndpointError, match=message) as caught:
         get("online_mind2web/current", tmp_path, base_url=base)
-    assert caught.value.reason == "http" and "to get it by hand" in str(caught.value)
+    assert caught.value.reason == "http" and "to get online_mind2web/current by hand" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,8 +102,36 @@ def test_a_body_that_breaks_off_is_not_kept(tmp_path: Path) -> None:
     assert caught.value.reason == "truncated" and list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "body", "message"),
+    [
+        ("online_mind2web/current", b"[" + ROW, "gives no task file .*a comma or ] is missing"),
+        ("online_mind2web/current", b'{"error": "try later"}', "gives no task file .*rows have error"),
+        ("webtailbench/v2", ROW, "gives a task file of online_mind2web, not webtailbench/v2"),
+        ("webtailbench_refusals/refusals", TABLE, "gives 1 tasks, webtailbench_refusals/refusals has 111"),
+    ],
+)
+def test_without_a_hash_the_content_has_to_be_the_sets(tmp_path: Path, name: str, body: bytes, message: str) -> None:
+    with served(body) as (base, _), pytest.raises(DataError, match=rf"{message}.*nothing is kept: try again; to get"):
+        get(name, tmp_path, base_url=base)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_hash_and_a_length_nothing_is_taken(tmp_path: Path) -> None:
+    with served(TABLE, length=False) as (base, _):
+        with pytest.raises(
+            EndpointError, match="names no length and no hash of webtailbench/v2 is on record"
+        ) as caught:
+            get("webtailbench/v2", tmp_path, base_url=base)
+        with pytest.raises(DataError, match="the source has changed"):
+            get("webtailbench/v1", tmp_path, base_url=base)
+    assert caught.value.reason == "truncated" and list(tmp_path.iterdir()) == []
+
+
 def test_nobody_is_there(tmp_path: Path) -> None:
-    with pytest.raises(EndpointError, match=r"cannot be reached .*to get it by hand"):
+    with pytest.raises(
+        EndpointError, match=r"cannot be reached .*to get webtailbench/v1 by hand: save https.*suite\.path"
+    ):
         get("webtailbench/v1", tmp_path, base_url="http://127.0.0.1:9")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -110,7 +142,9 @@ def test_nobody_is_there(tmp_path: Path) -> None:
 
 def test_without_a_licence_nothing_is_fetched(tmp_path: Path) -> None:
     with served(ROW) as (base, asked):
-        with pytest.raises(ConfigError, match=r"webvoyager/magnitude is not fetched: .*no licence file.*Source: https"):
+        with pytest.raises(
+            ConfigError, match=r"webvoyager/magnitude is not fetched: .*no licence file.*Source: https.*suite\.path"
+        ):
             get("webvoyager/magnitude", tmp_path, base_url=base)
         assert asked == []
     with pytest.raises(ConfigError, match="no task set is called 'x'; there are webvoyager/original"):
@@ -119,7 +153,7 @@ def test_without_a_licence_nothing_is_fetched(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with served(ROW) as (base, _), pytest.raises(ConfigError, match="cannot be written"):
+    with served(TABLE) as (base, _), pytest.raises(ConfigError, match="cannot be written"):
         get("webtailbench/v2", tmp_path / "file", base_url=base)
 
 

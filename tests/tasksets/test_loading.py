@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rmsweb.errors import ConfigError, DataError
-from rmsweb.tasksets import load, only, reference_answers, together
+from rmsweb.tasksets import load, only, together
 from rmsweb.tasksets.making import search_page
+from rmsweb.tasksets.references import reference_answers
 
 SEARCH = "https://search.example/find?q={query}"
 WV = {"web_name": "BBC News", "id": "BBC News--3", "ques": "Read this page.", "web": "https://www.bbc.com/news/"}
@@ -139,10 +140,36 @@ def test_line_ends_byte_order_mark_and_separators_within_texts(tmp_path: Path) -
     assert load(path).tasks[0].goal == "one\ntwo\u2028three\x85four"
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_one_content_in_every_form_is_one_set(tmp_path: Path, end: str) -> None:
+    rows = [WV, WV | {"id": "BBC News--4", "ques": 'Say "a\u2028b".'}]
+    table = [list(WV), *(['"' + str(cell).replace('"', '""') + '"' for cell in row.values()] for row in rows)]
+    forms = [
+        end.join(map(json.dumps, rows)),
+        json.dumps(rows),
+        json.dumps(rows, indent=1).replace("\n", end),
+        end.join("\t".join(row) for row in table),
+    ]
+    hashes = set()
+    for mark in ("", "\ufeff"):
+        for form in forms:
+            path = tmp_path / "form"
+            path.write_bytes((mark + form).encode())
+            found = load(path)
+            hashes.add((found.ids_hash, found.text_hash, found.version))
+    assert len(hashes) == 1
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
         ([WV, WV], r"jsonl:2: task id BBC News--3 occurs twice, first in line 1"),
+        ([WV, WV | {"ques": "Other."}], r"jsonl:2: task id BBC News--3 occurs twice, first in line 1"),
+        ([WV, WV | {"id": " BBC News--3 "}], r"jsonl:2: task id BBC News--3 occurs twice"),
+        ([WV, WV | {"id": "bbc news--3"}], r"jsonl:2: task id 'bbc news--3' differs from 'BBC News--3' in line 1 only"),
+        ([WV | {"id": "Caf\u00e9"}, WV | {"id": "Cafe\u0301"}], "only in case, blanks or Unicode form"),
+        ([WV | {"id": "a\u200b"}], "cannot name a file"),
+        ([WV | {"ques": "\u200b\ufeff "}], "ques is empty"),
         ([WV | {"id": None}], "id has to be a text that names the task, it is missing"),
         ([WV | {"id": 3}], "id has to be a text"),
         ([WV | {"id": "a\nb"}], "cannot name a file"),
@@ -158,14 +185,20 @@ def test_line_ends_byte_order_mark_and_separators_within_texts(tmp_path: Path) -
         ([OM | {"reference_length": "many"}], "reference_length has to be a whole number"),
         ([OM | {"reference_length": 2.5}], "reference_length has to be a whole number"),
         ([OM | {"level": None, "reference_length": None}], "both missing"),
-        ([WTB | {"precomputed_rubric": "{"}], "precomputed_rubric is no JSON"),
-        ([WTB | {"precomputed_rubric": []}], "has to be an object with items"),
-        ([WTB | {"precomputed_rubric": {"items": None}}], "has to be a list"),
-        ([WTB | {"precomputed_rubric": {"items": [None]}}], "item 1 has to be an object"),
-        ([WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"max_points": "3"}]}}], "max_points has to be a number"),
-        ([WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"max_points": True}]}}], "max_points has to be a number"),
-        ([WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"max_points": 0}]}}], "no points at all"),
-        ([WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"condition": 1}]}}], "condition has to be a text"),
+        ([WTB | {"precomputed_rubric": "{"}], r"precomputed_rubric: not JSON.*; leave it empty"),
+        ([WTB | {"precomputed_rubric": []}], "precomputed_rubric: expected an object with `items`"),
+        ([WTB | {"precomputed_rubric": {"items": None}}], "`items` should be a list"),
+        ([WTB | {"precomputed_rubric": {"items": [None]}}], r"precomputed_rubric.items\[0\]: expected an object"),
+        (
+            [WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"max_points": "3"}]}}],
+            "`max_points` should be a number",
+        ),
+        (
+            [WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"max_points": True}]}}],
+            "`max_points` should be a number",
+        ),
+        ([WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"max_points": 0}]}}], "`max_points` should be above 0"),
+        ([WTB | {"precomputed_rubric": {"items": [ITEMS[0] | {"condition": 1}]}}], "`condition` should be a text"),
         ([WTB | {"task_rephrasings": {"a": 1}}], "task_rephrasings has to be a list of texts"),
         ([["x"]], "a row is a JSON object"),
         ([{"prompt": "x"}], "is no task file that rmsweb knows: its rows have prompt"),
@@ -190,6 +223,9 @@ def test_a_wrong_row_is_refused(tmp_path: Path, rows: list[Any], message: str) -
         (f"[{json.dumps(WV)},]", "is no JSON"),
         ('{"a": {"b": 1}\n}', "one JSON object"),
         ('{"id": "a"\n{"id": "b"}', "tasks.txt:1: is no JSON"),
+        ('{"id": "a", "id": "b"}', "tasks.txt:1: is no JSON: the field 'id' is there twice"),
+        ('[{"id": "a", "ques": "x", "ques": "y"}]', "the field 'ques' is there twice"),
+        ("id,ques,web_name,web\na,b,c,d\n", "comma-separated, it seems; save it as"),
         ('{"id": ' + "9" * 5000 + "}", "is no JSON"),
         ("[" * 100_000, "is no JSON"),
         ("hello world", "neither JSON nor tab-separated"),
@@ -213,6 +249,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(b'{"id": "a"}\n{"id": "\xe9"}\n')
     with pytest.raises(DataError, match=r"latin.jsonl:2: is not UTF-8"):
         load(tmp_path / "latin.jsonl")
+    (tmp_path / "wide.jsonl").write_bytes(json.dumps(WV).encode("utf-16"))
+    with pytest.raises(DataError, match="is UTF-16; save it as UTF-8"):
+        load(tmp_path / "wide.jsonl")
     with (tmp_path / "huge.jsonl").open("wb") as file:
         file.truncate(300 << 20)
     with pytest.raises(DataError, match="more than any task file"):

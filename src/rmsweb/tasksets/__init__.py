@@ -6,7 +6,8 @@ files are the user's own or are fetched from their public source.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,14 +15,14 @@ from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Task
 from rmsweb.tasksets.dates import dated
 from rmsweb.tasksets.fetch import get
-from rmsweb.tasksets.known import FACTS, Identity, common, identify, ids_of, versions
+from rmsweb.tasksets.identity import Identity, identify, odd_groups
+from rmsweb.tasksets.known import FACTS, common, ids_of, versions
 from rmsweb.tasksets.making import make
 from rmsweb.tasksets.overlap import text_host_overlap
 from rmsweb.tasksets.patches import apply_patches
 from rmsweb.tasksets.reading import read
-from rmsweb.tasksets.references import reference_answers, stale_references
 from rmsweb.tasksets.rubrics import rubric_hash
-from rmsweb.tasksets.taskset import TaskSet, goal_hash, ids_hash, named, text_hash, together
+from rmsweb.tasksets.taskset import TaskSet, counted, goal_hash, ids_hash, named, text_hash
 
 __all__ = [
     "TaskSet",
@@ -32,9 +33,7 @@ __all__ = [
     "goal_hash",
     "load",
     "only",
-    "reference_answers",
     "save",
-    "stale_references",
     "text_host_overlap",
     "together",
     "versions",
@@ -55,11 +54,7 @@ def load(path: Path | str, *, search_url: str = "", skip: Mapping[str, str] | No
     name = _name(file.layout, tasks, file.path)
     if name == "webtailbench_refusals":
         tasks = [task.model_copy(update={"suite": name}) for task in tasks]
-    identity = Identity("own")
-    if name != "file":
-        texts = {task.id: goal_hash(task.goal) for task in tasks}
-        rubrics = {t.id: rubric_hash(rubric) for t in tasks if isinstance(rubric := t.meta.get("rubric"), dict)}
-        identity = identify(name, file.sha256, texts, rubrics, file.path, whole=not excluded)
+    identity = _identity(name, file.sha256, tasks, file.path, whole=not excluded)
     return TaskSet(
         name=name,
         version=identity.version,
@@ -69,7 +64,46 @@ def load(path: Path | str, *, search_url: str = "", skip: Mapping[str, str] | No
         tasks=tuple(tasks),
         notes=(*identity.notes, *notes),
         excluded=excluded,
-        candidates=identity.candidates,
+    )
+
+
+def together(sets: Sequence[TaskSet]) -> TaskSet:
+    """Several sets as one: parts of one version. Raises ConfigError for what cannot make one score.
+
+    That is: two benchmarks, tasks to do with tasks to refuse, two versions, a task that is in two of the sets, and sets
+    of which nothing says that they are of one version. `sha256` is empty: it is no file.
+    """
+    first, *others = sets
+    for other in others:
+        if other.name != first.name:
+            raise ConfigError(f"{first.name} and {other.name} are scored apart: give them to two runs")
+    goals: dict[str, str] = {}
+    for one in sets:
+        both = [task for task in one.tasks if task.id in goals]
+        unlike = [task.id for task in both if goals[task.id] != task.goal]
+        if unlike:
+            said = "; ".join(one.label for one in sets)
+            raise ConfigError(f"two versions of {first.name} cannot make one score: {named(unlike)} differ in {said}")
+        if both:
+            raise ConfigError(f"{counted(len(both))} in more than one of the sets: {named(task.id for task in both)}")
+        goals.update((task.id, task.goal) for task in one.tasks)
+    tasks = [task for one in sets for task in one.tasks]
+    try:
+        identity = _identity(first.name, "", tasks, None, whole=True)
+    except DataError as error:
+        raise ConfigError(f"these sets cannot make one score: {error}") from None
+    if others and not identity.of and first.name != "file":
+        said = "; ".join(f"{one.version}, {counted(len(one.tasks))}" for one in sets)
+        raise ConfigError(f"nothing says that these sets of {first.name} are parts of one version: {said}")
+    return TaskSet(
+        name=first.name,
+        version=identity.version,
+        sha256="",
+        ids_hash=ids_hash(tasks),
+        text_hash=text_hash(tasks),
+        tasks=tuple(tasks),
+        notes=identity.notes,
+        excluded={ident: why for one in sets for ident, why in one.excluded.items()},
     )
 
 
@@ -106,6 +140,16 @@ def save(taskset: TaskSet, path: Path) -> None:
         raise ConfigError(f"{path} exists already; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(task.model_dump_json(exclude_defaults=True).encode() + b"\n" for task in taskset.tasks))
+
+
+def _identity(name: str, sha256: str, tasks: Sequence[Task], path: Path | None, *, whole: bool) -> Identity:
+    if name == "file":
+        return Identity("own")
+    goals = {task.id: task.goal for task in tasks}
+    rubrics = {t.id: rubric_hash(rubric) for t in tasks if isinstance(rubric := t.meta.get("rubric"), dict)}
+    found = identify(name, sha256, goals, rubrics, path, whole=whole)
+    odd = odd_groups(name, found.of, Counter(task.template for task in tasks))
+    return replace(found, notes=(*found.notes, odd)) if odd else found
 
 
 def _name(layout: str, tasks: list[Task], path: Path) -> str:

@@ -10,10 +10,11 @@ from datetime import date
 from pathlib import Path
 
 from rmsweb.errors import ConfigError, RmswebError
-from rmsweb.tasksets import fetch, load, only, save
-from rmsweb.tasksets.dates import dated
+from rmsweb.tasksets import fetch, load, only, save, together
+from rmsweb.tasksets.dates import dated, moving
 from rmsweb.tasksets.known import COMMON, common, versions
 from rmsweb.tasksets.patches import apply_patches
+from rmsweb.tasksets.references import beside, described
 from rmsweb.tasksets.taskset import TaskSet, counted, goal_hash, named
 
 ENDINGS = (".jsonl", ".json", ".tsv")
@@ -40,9 +41,27 @@ def command_get(name: str, folder: Path, *, base_url: str = "") -> str:
     return "\n".join([str(found.path), *(f"  {note}" for note in found.notes)])
 
 
-def command_check(path: Path, *, today: date | None = None, search_url: str = "") -> str:
-    """What a task file is: version, hashes, counts, what was assumed or left out, which dates have passed."""
-    return describe(load(path, search_url=search_url), today or date.today())
+def command_check(
+    paths: Sequence[Path], *, today: date | None = None, search_url: str = "", references: Path | None = None
+) -> str:
+    """What each task file is: version, hashes, counts, what was assumed or left out, which dates have passed, and how
+    many reference answers are stale (`references`: their file; else the one beside the task file).
+
+    Several files have to make one set: raises ConfigError where they mix versions or benchmarks or repeat a task.
+    """
+    sets = [load(path, search_url=search_url) for path in paths]
+    said = []
+    for path, taskset in zip(paths, sets, strict=True):
+        lines = [f"{path}:"] if len(paths) > 1 else []
+        lines.append(describe(taskset, today or date.today()))
+        answers = references or (beside(path) if taskset.name == "webvoyager" else None)
+        if answers is not None:
+            lines.append(f"  {described(taskset, answers)}; no judge here is shown one")
+        said.append("\n".join(lines))
+    if len(sets) > 1:
+        one = together(sets)
+        said.append("\n".join([f"together: {one.label}", *(f"  note: {note}" for note in one.notes)]))
+    return "\n".join(said)
 
 
 def command_make(
@@ -93,6 +112,9 @@ def describe(taskset: TaskSet, today: date) -> str:
         )
     else:
         lines.append(f"  dates before {today} in no task")
+    if again := moving(taskset.tasks):
+        what = "a day without a year or a relative one, another date at each run,"
+        lines.append(f"  {what} in {counted(len(again))}: {named(again)}")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from rmsweb.errors import ConfigError, DataError, EndpointError
 from rmsweb.tasksets.known import Version, version_named
+from rmsweb.tasksets.reading import parse
 
 TIMEOUT_S = 60.0
 LARGEST = 64 << 20
@@ -46,13 +47,16 @@ def get(
     """
     version = version_named(name)
     if not version.fetch or not version.licence:
-        raise ConfigError(f"{name} is not fetched: {version.note}. Source: {version.repository}")
+        raise ConfigError(
+            f"{name} is not fetched: {version.note}. Source: {version.repository}; name the file in suite.path, and "
+            "'rmsweb tasks check FILE' says whether it is the set"
+        )
     path = Path(folder) / file_name(version)
     if path.exists():
         return _kept(version, path)
     url = _address(version, base_url)
     data = _download(version, url, opener, timeout_s)
-    _check(version, data, url)
+    _check(version, data, url, path)
     try:
         _write(path, data)
     except OSError as error:
@@ -68,7 +72,8 @@ def file_name(version: Version) -> str:
 def by_hand(version: Version) -> str:
     """How a user gets the file without rmsweb."""
     gate = "log in there, accept its conditions, " if version.gated else ""
-    return f"to get it by hand: {gate}save {version.url} and name the file in suite.path (source {version.repository})"
+    source = f"(source {version.repository})"
+    return f"to get {version.key} by hand: {gate}save {version.url} and name the file in suite.path {source}"
 
 
 def _kept(version: Version, path: Path) -> Fetched:
@@ -100,7 +105,9 @@ def _download(version: Version, url: str, opener: Opener, timeout_s: float) -> b
         why = "it is gated" if error.code in (401, 403) and version.gated else error.reason
         raise EndpointError(f"{url} answers {error.code} ({why}); {by_hand(version)}", "http") from None
     except http.client.IncompleteRead as error:
-        raise EndpointError(f"{url} broke off after {len(error.partial)} bytes; try again", "truncated") from None
+        raise EndpointError(
+            f"{url} broke off after {len(error.partial)} bytes; {_again(version)}", "truncated"
+        ) from None
     except TimeoutError:
         raise EndpointError(f"{url} gave nothing for {timeout_s:g} s; {by_hand(version)}", "timeout") from None
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
@@ -109,20 +116,39 @@ def _download(version: Version, url: str, opener: Opener, timeout_s: float) -> b
     if len(data) > LARGEST:
         raise EndpointError(f"{url} gives more than {LARGEST >> 20} MiB; that is no task file", "http")
     if promised is not None and promised.isdigit() and int(promised) > len(data):
-        raise EndpointError(f"{url} broke off after {len(data)} of {promised} bytes; try again", "truncated")
+        raise EndpointError(f"{url} broke off after {len(data)} of {promised} bytes; {_again(version)}", "truncated")
+    if promised is None and not version.sha256 and response.headers.get("Transfer-Encoding", "").lower() != "chunked":
+        raise EndpointError(
+            f"{url} names no length and no hash of {version.key} is on record, so that nobody can say whether the "
+            f"{len(data)} bytes are all; {_again(version)}", "truncated",
+        )  # fmt: skip
     return data
 
 
-def _check(version: Version, data: bytes, url: str) -> None:
+def _again(version: Version) -> str:
+    return f"nothing is kept: try again; {by_hand(version)}"
+
+
+def _check(version: Version, data: bytes, url: str, path: Path) -> None:
+    """Raises DataError for bytes that are not the set; without a hash on record, that are no file of its layout."""
     digest = hashlib.sha256(data).hexdigest()
     if version.sha256 and not digest.startswith(version.sha256):
         raise DataError(
             f"{url} gives a file of {len(data)} bytes with sha256 {digest[:16]}, not {version.key} "
             f"({version.bytes} bytes, {version.sha256}): the source has changed. Nothing is kept; "
-            f"look for the file in the history of {version.repository}"
+            f"look for the file in the history of {version.repository} and name it in suite.path"
         )
     if data.lstrip()[:1] == b"<" or not data.strip():
-        raise DataError(f"{url} gives a web page or nothing in place of the task file; {by_hand(version)}")
+        raise DataError(f"{url} gives a web page or nothing in place of the task file; {_again(version)}")
+    if not version.sha256:
+        try:
+            file = parse(data, path)
+        except DataError as error:
+            raise DataError(f"{url} gives no task file ({error}); {_again(version)}") from None
+        if file.layout != version.benchmark.removesuffix("_refusals"):
+            raise DataError(f"{url} gives a task file of {file.layout}, not {version.key}; {_again(version)}")
+        if version.rows not in (0, len(file.rows)):
+            raise DataError(f"{url} gives {len(file.rows)} tasks, {version.key} has {version.rows}; {_again(version)}")
 
 
 def _remarks(version: Version, data: bytes) -> tuple[str, ...]:

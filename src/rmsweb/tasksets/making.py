@@ -20,7 +20,7 @@ from rmsweb.errors import DataError
 from rmsweb.records import Task
 from rmsweb.tasksets.reading import TEXT_FIELDS, Row, TaskFile
 from rmsweb.tasksets.rubrics import read_rubric
-from rmsweb.tasksets.taskset import clean, counted
+from rmsweb.tasksets.taskset import clean, counted, plain_id
 
 LEVELS = ("easy", "medium", "hard")
 EASY_MOST, MEDIUM_MOST = 5, 10
@@ -61,6 +61,7 @@ def make(file: TaskFile, search_url: str, skip: Mapping[str, str]) -> Made:
     excluded: dict[str, str] = {}
     remarked: Counter[str] = Counter()
     lines: dict[str, int] = {}
+    spelled: dict[str, str] = {}
     page = search_page(search_url)
     builder = BUILDERS[file.layout]
     for row in file.rows:
@@ -68,6 +69,11 @@ def make(file: TaskFile, search_url: str, skip: Mapping[str, str]) -> Made:
         ident = _identity(place)
         if ident in lines:
             raise place.error(f"task id {ident} occurs twice, first in line {lines[ident]}")
+        if (like := spelled.setdefault(plain_id(ident), ident)) != ident:
+            raise place.error(
+                f"task id {ident!r} differs from {like!r} in line {lines[like]} only in case, blanks or Unicode form; "
+                "give one of them another id, or drop it"
+            )
         lines[ident] = row.line
         if ident in skip:
             excluded[ident] = skip[ident]
@@ -211,7 +217,7 @@ def _task(
 
 def _goal(place: _Place, ident: str, field: str) -> str:
     goal = clean(_text(place, ident, field))
-    if not goal:
+    if not any(letter.isprintable() and not letter.isspace() for letter in goal):
         raise place.error(f"{field} is empty: there is nothing to do", ident)
     return goal
 

@@ -70,7 +70,6 @@ def apply_patches(taskset: TaskSet, path: Path | str) -> TaskSet:
         tasks=tasks,
         notes=(*taskset.notes, note),
         excluded={**taskset.excluded, **removed},
-        candidates=(),
     )
 
 

@@ -8,11 +8,13 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmsweb.errors import DataError
+from rmsweb.halves import cleaned
 
 LARGEST = 256 << 20
 """Bytes; no task file comes near it (the largest known one has 2.1 MB), a dump given by mistake does."""
@@ -47,7 +49,11 @@ class TaskFile(NamedTuple):
 
 def read(path: Path) -> TaskFile:
     """The rows of a task file. Raises DataError when it is no such file."""
-    raw = read_bytes(path)
+    return parse(read_bytes(path), path)
+
+
+def parse(raw: bytes, path: Path) -> TaskFile:
+    """The rows of a task file's bytes; `path` is what errors call it. Raises DataError when they are no such file."""
     text = decode(raw, path)
     start = text.lstrip()[:1]
     if not start:
@@ -61,7 +67,7 @@ def read(path: Path) -> TaskFile:
     if not rows:
         raise DataError("holds no rows: there are no tasks in it", path)
     if "\\ud" in text or "\\uD" in text:
-        _refuse_half_pairs(rows, path)
+        _refuse_halves(rows, path)
     return TaskFile(path, hashlib.sha256(raw).hexdigest(), _layout(rows[0], path), rows)
 
 
@@ -86,6 +92,8 @@ def decode(raw: bytes, path: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise DataError("is UTF-16; save it as UTF-8", path) from None
         raise DataError(f"is not UTF-8: {error}", path, raw[: error.start].count(b"\n") + 1) from None
 
 
@@ -99,31 +107,37 @@ def decode_json(raw: bytes, path: Path) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise DataError(f"is no JSON: {error}", path) from None
-    _refuse_half_pairs([Row(1, {"": value})], path)
+    _refuse_halves([Row(1, {"": value})], path)
     return value
 
 
-def _refuse_half_pairs(rows: list[Row], path: Path) -> None:
-    """JSON can spell half of a surrogate pair (`\\ud83d`); no file of ours could hold such a text."""
+def _refuse_halves(rows: list[Row], path: Path) -> None:
     for row in rows:
-        try:
-            json.dumps(row.data, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise DataError(f"holds half a character: {error.reason}", path, row.line) from None
+        if cleaned(row.data) != row.data:
+            raise DataError("holds half a character (\\ud800 to \\udfff without its pair); mend it", path, row.line)
 
 
 def _lines(text: str, path: Path) -> Iterator[Row]:
-    # Not splitlines: a task text may hold U+2028 and its like unescaped.
-    for number, line in enumerate(text.split("\n"), start=1):
+    # Not splitlines: a task text may hold U+2028 and its like unescaped. A bare carriage return it cannot hold.
+    for number, line in enumerate(re.split("\r\n|\n|\r", text), start=1):
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(line, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
-            if _is_object(text):
+            if isinstance(error, json.JSONDecodeError) and _is_object(text):
                 raise DataError(f"is one JSON object, no list of tasks; {LAYOUTS}", path) from None
             raise DataError(f"is no JSON: {error}", path, number) from None
         yield Row(number, _fields(value, path, number))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose fields are all there once: of two ids or texts nobody could say which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
 
 
 def _is_object(text: str) -> bool:
@@ -135,7 +149,7 @@ def _is_object(text: str) -> bool:
 
 def _array(text: str, path: Path) -> Iterator[Row]:
     """Elements of a JSON array, one after the other, so that each knows its line."""
-    decoder, at = json.JSONDecoder(), text.index("[") + 1
+    decoder, at = json.JSONDecoder(object_pairs_hook=_object), text.index("[") + 1
     line, counted = text.count("\n", 0, at) + 1, at
     first = True
     while True:
@@ -167,7 +181,10 @@ def _skip_blanks(text: str, at: int) -> int:
 
 def _table(text: str, path: Path) -> Iterator[Row]:
     """Rows of tab-separated values, quoted as spreadsheets do."""
-    if "\t" not in text.split("\n", 1)[0]:
+    head = re.split("[\r\n]", text, maxsplit=1)[0]
+    if "\t" not in head and any(head.count(mark) > 1 for mark in ",;"):
+        raise DataError("is comma-separated, it seems; save it as JSON lines or as tab-separated values", path, 1)
+    if "\t" not in head:
         raise DataError(f"is neither JSON nor tab-separated values; {LAYOUTS}", path, 1)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True)
     header: list[str] | None = None

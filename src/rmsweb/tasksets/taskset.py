@@ -5,17 +5,14 @@ version and hashes say so. Reads no files.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rmsweb.errors import ConfigError
 from rmsweb.records import Task
 
 SHOWN = 5
 """Ids named in a message."""
-NEVER_MIXED = {"webtailbench_refusals": "webtailbench"}
-"""Sets that belong to another benchmark's family and have no common score with it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,7 +22,7 @@ class TaskSet:
     name: str
     """Benchmark: webvoyager, online_mind2web, webtailbench, webtailbench_refusals, gaia_web, or `file`."""
     version: str
-    """A known version, `subset of X (n of N)`, `X+patch:SHA`, `own`, or `unknown ...`."""
+    """`X`, `subset of X (n of N)`, `ids of X; texts not verified`, `X+patch:SHA`, `own`, or `unknown ...`."""
     sha256: str
     """Of the file's bytes."""
     ids_hash: str
@@ -35,8 +32,6 @@ class TaskSet:
     """What a reader of a score has to know: assumed start addresses, unknown ids, texts that could not be checked."""
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Id -> reason, of rows that the file holds and the set does not."""
-    candidates: tuple[str, ...] = ()
-    """Known versions that hold all of these tasks with these texts; more than one for small subsets."""
 
     @property
     def label(self) -> str:
@@ -54,6 +49,11 @@ def clean(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
+def plain_id(ident: str) -> str:
+    """An id without what people and programs change in it: case, Unicode form, blanks."""
+    return "".join(unicodedata.normalize("NFKC", ident).casefold().split())
+
+
 def ids_hash(tasks: Iterable[Task]) -> str:
     """First 16 hex digits of the SHA-256 of the sorted ids, one a line: equal for any order and any file format."""
     return _digest(sorted(task.id for task in tasks))
@@ -62,31 +62,6 @@ def ids_hash(tasks: Iterable[Task]) -> str:
 def text_hash(tasks: Iterable[Task]) -> str:
     """First 16 hex digits of the SHA-256 of the sorted `id, tab, goal` lines: a reworded task changes it."""
     return _digest(sorted(f"{task.id}\t{task.goal}" for task in tasks))
-
-
-def together(sets: Sequence[TaskSet]) -> tuple[Task, ...]:
-    """All tasks of several sets. Raises ConfigError where versions of one benchmark differ or a task comes twice.
-
-    Parts of one version go together; a refusal set never goes with the tasks that are to be done.
-    """
-    families: dict[str, list[TaskSet]] = {}
-    for one in sets:
-        families.setdefault(NEVER_MIXED.get(one.name, one.name), []).append(one)
-    for members in families.values():
-        first = members[0]
-        for other in members[1:]:
-            if first.name != other.name:
-                raise ConfigError(f"{first.name} and {other.name} are scored apart: give them to two runs")
-            if first.name != "file" and not _same_version(members, other):
-                raise ConfigError(
-                    f"two versions of {first.name} cannot make one score: {first.label}; {other.label}. "
-                    "Use files of one version ('rmsweb tasks check FILE' names it)"
-                )
-    every = [task for one in sets for task in one.tasks]
-    twice = [key for key, n in Counter((task.suite, task.id) for task in every).items() if n > 1]
-    if twice:
-        raise ConfigError(f"{len(twice)} tasks are in more than one of the sets: {named(ident for _, ident in twice)}")
-    return tuple(every)
 
 
 def named(ids: Iterable[str]) -> str:
@@ -98,16 +73,6 @@ def named(ids: Iterable[str]) -> str:
 def counted(n: int) -> str:
     """`1 task`, `2 tasks`."""
     return f"{n} task" + ("" if n == 1 else "s")
-
-
-def _same_version(members: Sequence[TaskSet], other: TaskSet) -> bool:
-    """A known version in common to all, or the very same unknown or patched set."""
-    if all(one.candidates for one in members):
-        return bool(set[str].intersection(*(set(one.candidates) for one in members)))
-    first = members[0]
-    return (first.version, first.candidates) == (other.version, other.candidates) and (
-        first.version.partition("+patch:")[1] != "" or first.text_hash == other.text_hash
-    )
 
 
 def _digest(lines: Iterable[str]) -> str:
