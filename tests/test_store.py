@@ -191,3 +191,22 @@ def test_an_odd_manifest_is_an_error_that_names_the_file(tmp_path: Path, odd: di
     for read in (lambda: Run.read_only(tmp_path / "r"), lambda: Run.open(tmp_path / "r", "collect", Config())):
         with pytest.raises(DataError, match=r"run\.json: not a run manifest"):
             read()
+
+
+def test_records_without_a_manifest_are_not_taken_over(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        run.append("verdict", verdict(0))
+    manifest = (tmp_path / "r/run.json").read_bytes()
+    (tmp_path / "r/run.json").unlink()
+    with pytest.raises(RunError, match=r"holds records \(verdicts.jsonl\) and no run.json .* put it back, or choose"):
+        Run.open(tmp_path / "r", "eval", Config())
+    (tmp_path / "r/run.json").write_bytes(manifest)
+    Run.open(tmp_path / "r", "collect", Config()).close()
+
+
+def test_a_line_of_metrics_that_is_no_object_names_the_file(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "sft", Config()) as run:
+        run.log({"step": 1})
+    (tmp_path / "r/metrics.jsonl").write_text("[1]\n")
+    with pytest.raises(DataError, match=r"metrics.jsonl:1: not a line of metrics: no object"):
+        Run.read_only(tmp_path / "r").metrics()

@@ -288,7 +288,9 @@ def main() -> None:
         sys.exit(2)
     except typer.Exit as leave:
         code = leave.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        if isinstance(stop.__cause__, EOFError):  # the parser takes a file that ends too early for a wish to stop
+            raise stop.__cause__ from None
         code = INTERRUPTED
     except BrokenPipeError:
         # Who read us has enough; what is left in the buffer must not raise at exit.

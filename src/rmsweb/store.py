@@ -200,6 +200,11 @@ class Run:
                 return manifest
             if not _bare(path):
                 raise RunError(f"{path} {changes}")
+        elif found := sorted(p.name for p in path.glob("*.jsonl") if b"\n" in p.read_bytes()):
+            raise RunError(
+                f"{path} holds records ({', '.join(found)}) and no run.json that says what they are; put it back, or "
+                "choose another -o"
+            )
         return {**wanted, **_origin(), "status": "running", "counts": {}, "wall_s": 0.0}
 
     @classmethod
@@ -250,8 +255,10 @@ class Run:
         for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
             try:
                 lines.append(json.loads(line))
-            except json.JSONDecodeError as error:
+            except ValueError as error:
                 raise DataError(f"not a line of metrics: {error}", path, number) from error
+            if not isinstance(lines[-1], dict):
+                raise DataError("not a line of metrics: no object", path, number)
         return lines
 
     def write_json(self, name: str, value: Any) -> Path:

@@ -156,16 +156,6 @@ def test_start_gate() -> None:
     assert "more SFT" in weak_start(level(weak))
 
 
-def test_torn_trainer_checkpoints_are_passed_over(tmp_path: Path) -> None:
-    for step, text in ((2, "{}"), (4, '{"epoch'), (10, None)):
-        folder = tmp_path / f"checkpoint-{step}"
-        folder.mkdir()
-        if text is not None:
-            (folder / "trainer_state.json").write_text(text)
-    assert stage.last_checkpoint(tmp_path) == tmp_path / "checkpoint-2"
-    assert stage.last_checkpoint(tmp_path / "none") is None
-
-
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "recipes" / "ablations").glob("*.toml")), ids=str)
 def test_ablation_recipes_are_read(path: Path) -> None:
     plain, changed = load(path.with_name("salvage_ds.toml")), load(path)

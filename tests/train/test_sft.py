@@ -1,10 +1,12 @@
 """SFT: the same prompt as rollout and RL token by token, labels on the reply alone, kills, and what is refused."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rmsweb.actions import Answer, LeftClick, Point, Viewport
 from rmsweb.config import load
@@ -128,6 +130,39 @@ def test_a_killed_run_goes_on_and_logs_each_update_once(tmp_path: Path, start: P
     assert lines[0] == lines[1] == list(range(31))
     summary = json.loads((tmp_path / "cut/summary.json").read_text())
     assert summary["updates"] == 30 and not (tmp_path / "cut/trainer").exists()
+
+
+def trainer_checkpoint(folder: Path, **changed: bytes | None) -> Path:
+    """As the trainer writes one; `changed`: a part's bytes, or None for a part that is not there."""
+    from safetensors.torch import save
+
+    packed = io.BytesIO()
+    torch.save({"a": torch.zeros(4)}, packed)
+    parts = {"trainer_state.json": b"{}", "model.safetensors": save({"a": torch.zeros(4)}), "optimizer.pt": packed}
+    folder.mkdir(parents=True)
+    for name, given in parts.items():
+        whole = given.getvalue() if isinstance(given, io.BytesIO) else given
+        data = changed.get(name.partition(".")[0], whole)
+        if data is not None:
+            (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"trainer_state": b'{"epoch'}, {"trainer_state": None}, {"trainer_state": b""}, {"optimizer": None},
+        {"optimizer": b""}, {"optimizer": b"PK half"}, {"model": b""}, {"model": b"\x08\0\0\0\0\0\0\0{"},
+    ],
+)  # fmt: skip
+def test_torn_trainer_checkpoints_are_passed_over(
+    tmp_path: Path, changed: dict[str, bytes | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    older = trainer_checkpoint(tmp_path / "checkpoint-9")
+    assert sft.last_checkpoint(tmp_path) == older and not caplog.records
+    trainer_checkpoint(tmp_path / "checkpoint-10", **changed)
+    assert sft.last_checkpoint(tmp_path) == older and "checkpoint-10 is passed over" in caplog.text
+    assert sft.last_checkpoint(tmp_path / "none") is None
 
 
 def test_refusals(tmp_path: Path, start: Path) -> None:

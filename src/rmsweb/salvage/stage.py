@@ -5,7 +5,6 @@ one layout; a killed run goes on from its last trainer checkpoint with the same 
 stored before the kill is not stored twice. Says (and records) when the start is too weak for step-level RL.
 """
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -52,7 +51,7 @@ def run(
 
     Raises DataError without a state to train on, ConfigError where settings do not fit together.
     """
-    from rmsweb.train.sft import finish, hardware, lora, save
+    from rmsweb.train.sft import finish, hardware, last_checkpoint, lora, save
     from rmsweb.train.tiny import load_model
 
     rl = config.rl
@@ -237,20 +236,6 @@ def summarize(run: Run, rl: RLConfig, states: int, without_reference: int, updat
 
 
 # -- the trainer's surroundings --------------------------------------------------------------------------------------
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest whole trainer checkpoint; one that a kill tore is passed over."""
-
-    def whole(path: Path) -> bool:
-        try:
-            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
-            return False
-        return True
-
-    found = [path for path in folder.glob("checkpoint-*") if whole(path)]
-    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 def _replay(trainer: Any, run: Run, last: Path | None) -> None:

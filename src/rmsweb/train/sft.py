@@ -6,7 +6,10 @@ A kill -9 loses at most the updates since the last trainer checkpoint; the same 
 """
 
 import hashlib
+import json
+import logging
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import TrainSample
 from rmsweb.store import Run
 from rmsweb.train.rows import dataset, row
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, dict[str, float]], None]
 """(updates done, updates in all, latest metrics)"""
@@ -47,7 +52,8 @@ def run(
     if not run.metrics():
         run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
     trainer.add_callback(_reporter(run, progress))
-    trainer.train(resume_from_checkpoint=_last_checkpoint(run.path / "trainer"))
+    last = last_checkpoint(run.path / "trainer")
+    trainer.train(resume_from_checkpoint=None if last is None else str(last))
     weights = save(trainer.model, processor, run)
     updates = trainer.state.global_step
     summary = {"checkpoint": str(run.path / "checkpoint"), "updates": updates, "weights_sha256": weights}
@@ -186,9 +192,35 @@ def grounding_rows(count: int, config: Config) -> list[dict[str, Any]]:
     return grounding_examples(round(count * share / (1 - share)), seed=config.seed)
 
 
-def _last_checkpoint(folder: Path) -> str | None:
-    whole = [p for p in folder.glob("checkpoint-*") if (p / "trainer_state.json").exists()]
-    return str(max(whole, key=lambda p: int(p.name.rpartition("-")[2]))) if whole else None
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest whole trainer checkpoint; one that was torn or lacks a part is passed over, with a warning."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    for path in found:
+        fault = _fault(path)
+        if fault is None:
+            return path
+        log.warning("%s is passed over (%s): training goes on from the one before it, or anew", path, fault)
+    return None
+
+
+def _fault(checkpoint: Path) -> str | None:
+    """What is wrong with a trainer checkpoint. Parts in the layouts of FSDP and ZeRO are only looked for."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "trainer_state.json cannot be read"
+    for path in checkpoint.glob("*.safetensors"):
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except (OSError, SafetensorError):
+            return f"{path.name} cannot be read"
+    if not [*checkpoint.glob("optimizer*"), *checkpoint.glob("global_step*")]:
+        return "the optimizer's state is missing"
+    torn = [path.name for path in sorted(checkpoint.glob("*.pt")) if not zipfile.is_zipfile(path)]
+    return f"{torn[0]} cannot be read" if torn else None
 
 
 def _reporter(run: Run, progress: Progress | None) -> Any:
