@@ -15,7 +15,7 @@ from typing import Any
 from rmsweb.bench import agreement, labelled
 from rmsweb.bench.agreement import Joined, Rule, Settled
 from rmsweb.bench.judge_tables import table
-from rmsweb.bench.labelled import Attempt
+from rmsweb.bench.labelled import LabelledAttempt
 from rmsweb.bench.labels import AUTO, Judgement, Label, LabelFile, read_labels
 from rmsweb.bench.metrics import result_of
 from rmsweb.bench.protocols import JUDGE, REPLIES, changed
@@ -25,20 +25,20 @@ from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.records import INFRA_STOPS, Record, Trajectory, Verdict
 from rmsweb.store import Run, file_hash
 
-__all__ = ["Judged", "evaluate", "judgements_of", "run", "table"]
+__all__ = ["JudgedAttempt", "evaluate", "judgements_of", "run", "table"]
 
 SHOWN = 20
 """Most ids that a list of the summary names; counts are whole."""
 
 
 @dataclass(slots=True, frozen=True)
-class Judged:
+class JudgedAttempt:
     """One judgement and what is known of the attempt behind it."""
 
     judgement: Judgement
     agents: tuple[str, ...] = ()
     """Names that the agent may go by, the most telling first."""
-    attempt: Attempt | None = None
+    attempt: LabelledAttempt | None = None
 
 
 class Settings(Record):
@@ -68,7 +68,7 @@ def run(
     """
     known = read_labels(labels, labels_format)
     by_source = {name: judgements_of(path, name) for name, path in sources.items()}
-    judged = [one for found in by_source.values() for one in found] + [Judged(one) for one in known.judgements]
+    judged = [one for found in by_source.values() for one in found] + [JudgedAttempt(one) for one in known.judgements]
     if not judged:
         raise ConfigError(f"{labels} holds no verdicts of a judge itself: give --from RUN")
     summary, pairs = evaluate(judged, known, rule=rule, resamples=resamples, seed=seed)
@@ -108,13 +108,13 @@ def _refuse_others(store: Run, summary: Mapping[str, Any]) -> None:
 
 
 def evaluate(
-    judged: Sequence[Judged], known: LabelFile, *, rule: Rule = "first", resamples: int = 2000, seed: int = 0
+    judged: Sequence[JudgedAttempt], known: LabelFile, *, rule: Rule = "first", resamples: int = 2000, seed: int = 0
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(summary, one row a comparison). Raises DataError when no judgement belongs to any label."""
     settled = agreement.settle(known.labels, rule)
     names = _Names(settled.labels)
     judged = [names.of(one) for one in judged]
-    by_judge: dict[str, list[Judged]] = {}
+    by_judge: dict[str, list[JudgedAttempt]] = {}
     for one in judged:
         by_judge.setdefault(one.judgement.judge, []).append(one)
     joins = {name: agreement.join([one.judgement for one in rows], settled.labels) for name, rows in by_judge.items()}
@@ -195,7 +195,7 @@ class _Names:
         self.benchmarks = {agreement.plain(label.benchmark) for label in labels}
         self.tasks = {label.task_id for label in labels if label.task_id}
 
-    def of(self, one: Judged) -> Judged:
+    def of(self, one: JudgedAttempt) -> JudgedAttempt:
         """What the labels do not know (the suite of a run, a seed) says nothing about which label it is; an agent does.
 
         Two seeds of a task that the labels know without seeds fit one label: both are left out and named.
@@ -219,7 +219,7 @@ class _Names:
         return next((place for place in places if place[1] in self.tasks), None)
 
 
-def _nothing_joined(judged: Sequence[Judged], known: LabelFile, joins: Iterable[Joined]) -> DataError:
+def _nothing_joined(judged: Sequence[JudgedAttempt], known: LabelFile, joins: Iterable[Joined]) -> DataError:
     ambiguous = sum(len(joined.ambiguous) for joined in joins)
     ours = sorted({name for one in judged for name in (one.judgement.agent, *one.agents) if name})
     theirs = sorted({label.agent for label in known.labels if label.agent})
@@ -233,7 +233,7 @@ def _nothing_joined(judged: Sequence[Judged], known: LabelFile, joins: Iterable[
     return DataError(said, known.path)
 
 
-def judgements_of(path: Path, name: str = "") -> list[Judged]:
+def judgements_of(path: Path, name: str = "") -> list[JudgedAttempt]:
     """Judgements of a run directory, or of a folder (or file) of stored WebJudge records."""
     if (path / "run.json").exists():
         return _from_run(Run.read_only(path), name)
@@ -248,18 +248,18 @@ def judgements_of(path: Path, name: str = "") -> list[Judged]:
             record.agent, record.benchmark, record.task_id,
         )  # fmt: skip
         summary = record.summary
-        attempt = Attempt(
+        attempt = LabelledAttempt(
             record.benchmark, record.agent, record.task_id,
             summary.n_steps if summary else None,
             (summary.input_tokens or 0) if summary else 0,
             (summary.output_tokens or 0) if summary else 0,
             summary.cost if summary else None,
         )  # fmt: skip
-        found.append(Judged(judgement, (name,), attempt))
+        found.append(JudgedAttempt(judgement, (name,), attempt))
     return found
 
 
-def _from_run(run: Run, name: str) -> list[Judged]:
+def _from_run(run: Run, name: str) -> list[JudgedAttempt]:
     """Latest verdict of every trajectory; a run of `judge` finds its trajectories in the runs that it judged.
 
     What the machine broke and the run's one judge was never asked about could not be judged (`infra`), as `rmsweb
@@ -292,19 +292,19 @@ def _judged_runs(run: Run) -> list[Run]:
     return found
 
 
-def _from_verdict(verdict: Verdict, trajectory: Trajectory | None, name: str) -> Judged:
+def _from_verdict(verdict: Verdict, trajectory: Trajectory | None, name: str) -> JudgedAttempt:
     upstream = verdict.details.get("upstream_label")
     label = upstream if isinstance(upstream, int) else None
     ident = verdict.trajectory_id
     if trajectory is None:  # the judged run is gone: the id is all there is
-        return Judged(Judgement(verdict.judge, ident, verdict.success, verdict.unjudged, label), (name,))
+        return JudgedAttempt(Judgement(verdict.judge, ident, verdict.success, verdict.unjudged, label), (name,))
     own = arm_of(trajectory) or trajectory.policy
     judgement = Judgement(
         verdict.judge, ident, verdict.success, verdict.unjudged, label, own, "", trajectory.task.id
     )  # fmt: skip
     row = result_of(own, trajectory, verdict)
-    attempt = Attempt(
+    attempt = LabelledAttempt(
         "", own, trajectory.task.id, row.steps, row.prompt_tokens, row.completion_tokens, row.cost,
         trajectory=trajectory,
     )  # fmt: skip
-    return Judged(judgement, (trajectory.policy, name), attempt)
+    return JudgedAttempt(judgement, (trajectory.policy, name), attempt)

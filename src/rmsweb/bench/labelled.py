@@ -22,7 +22,7 @@ HUMAN = "human label"
 
 
 @dataclass(slots=True, frozen=True)
-class Attempt:
+class LabelledAttempt:
     """What is stored of one agent's attempt beside its judgement."""
 
     benchmark: str
@@ -44,7 +44,7 @@ class Attempt:
         return self.trajectory is not None and self.trajectory.stop in INFRA_STOPS
 
 
-def result_of(attempt: Attempt, human: bool) -> Result:
+def result_of(attempt: LabelledAttempt, human: bool) -> Result:
     """One attempt as a row of the metrics, judged by its human label."""
     outcome = Outcome.SUCCESS if human else Outcome.FAILURE
     if attempt.trajectory is not None:
@@ -73,13 +73,13 @@ def result_of(attempt: Attempt, human: bool) -> Result:
     )
 
 
-def agents(rows: Sequence[tuple[Attempt, bool]]) -> dict[str, dict[str, Any]]:
+def agents(rows: Sequence[tuple[LabelledAttempt, bool]]) -> dict[str, dict[str, Any]]:
     """agent -> n, human success with interval, mean steps over all and over solved, tokens, recorded cost.
 
     Attempts without a step count are left out and counted, aborted ones are in it and counted. `cost` is None unless it
     is known for every attempt; `cost_recorded` is the sum over those for which it is (None: for none).
     """
-    by_agent: dict[str, list[tuple[Attempt, Result]]] = defaultdict(list)
+    by_agent: dict[str, list[tuple[LabelledAttempt, Result]]] = defaultdict(list)
     left_out: dict[str, int] = defaultdict(int)
     for attempt, human in rows:
         if attempt.steps is None:
@@ -109,7 +109,9 @@ def agents(rows: Sequence[tuple[Attempt, bool]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def paired(rows: Sequence[tuple[Attempt, bool]], *, resamples: int = 2000, seed: int = 0) -> list[dict[str, Any]]:
+def paired(
+    rows: Sequence[tuple[LabelledAttempt, bool]], *, resamples: int = 2000, seed: int = 0
+) -> list[dict[str, Any]]:
     """Every two agents: steps on the tasks that both solved, and on how many tasks only one of them succeeded."""
     results = [result_of(attempt, human) for attempt, human in rows if attempt.steps is not None]
     found = []
@@ -126,9 +128,9 @@ def paired(rows: Sequence[tuple[Attempt, bool]], *, resamples: int = 2000, seed:
     return found
 
 
-def distinct(rows: Iterable[tuple[Attempt, bool]]) -> list[tuple[Attempt, bool]]:
+def distinct(rows: Iterable[tuple[LabelledAttempt, bool]]) -> list[tuple[LabelledAttempt, bool]]:
     """Each attempt once, with its first label, though several judges saw it or several people labelled it."""
-    found: dict[tuple[str, ...], tuple[Attempt, bool]] = {}
+    found: dict[tuple[str, ...], tuple[LabelledAttempt, bool]] = {}
     for attempt, human in rows:
         ident = attempt.trajectory.id if attempt.trajectory else ""
         found.setdefault((attempt.benchmark, attempt.agent, attempt.task_id, ident), (attempt, human))
