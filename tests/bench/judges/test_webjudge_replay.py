@@ -19,6 +19,7 @@ from rmsweb.bench.judges.webjudge_replay import (
     check,
     check_all,
     entries,
+    habits,
     headings_of,
     layout_of,
     marks_of,
@@ -303,6 +304,60 @@ def test_lists_within_a_reasoning_are_no_actions() -> None:
         assert not check(prompt(run, text), layout())
 
 
+# Pictures and actions: what upstream's script may be given, and what is dropped.
+
+
+def beside(run: StoredRun) -> StoredRun:
+    """The run with one more picture, of which its judge thought little."""
+    low = next(p for other in records().runs if other.judge == run.judge for p in other.pictures if p.score == 1)
+    return replace(run, pictures=(*run.pictures, low))
+
+
+def without_a_picture(run: StoredRun) -> StoredRun:
+    """The run without the reply to a picture that was not kept: the prompt does not show that one is gone."""
+    gone = next(k for k, one in enumerate(run.pictures) if one.score < 3)
+    return replace(run, pictures=run.pictures[:gone] + run.pictures[gone + 1 :])
+
+
+def test_one_dropped_reply_among_all_runs_is_noticed() -> None:
+    for at in (0, 60, 169):
+        runs = list(records().runs)
+        runs[at] = without_a_picture(runs[at])
+        found = check_all(runs)
+        assert [(one.path, one.what) for one in found] == [(runs[at].path, "number of actions")]
+        assert int(found[0].rebuilt) == int(found[0].stored) - 1 == len(runs[at].pictures)
+
+
+def test_one_more_picture_than_actions_is_a_habit_of_all_runs_and_no_mismatch() -> None:
+    runs = [beside(run) for run in records().runs]
+    assert check_all(runs) == []
+    assert {more for shared in habits(runs, layout()).values() for more in shared or ()} == {1}
+    assert [one.what for one in check(runs[0], layout())] == ["number of actions"], "a run alone: a picture for each"
+    assert check(runs[0], layout(), beyond=frozenset({0, 1})) == check(runs[0], layout(), beyond=None) == []
+    runs[3] = drop_a_reply(drop_a_reply(runs[3]) or runs[3]) or runs[3]
+    assert {one.path for one in check_all(runs)} == {runs[3].path}, "dropped from such a run, it is noticed too"
+
+
+def test_an_action_without_a_picture_is_accepted_where_several_runs_have_one() -> None:
+    runs = list(records().runs)
+    of_agent = [k for k, run in enumerate(runs) if run.agent == CLAUDE]
+    several = [k for k in of_agent if any(one.score < 3 for one in runs[k].pictures)][: len(of_agent) // 4]
+    for k in several:
+        runs[k] = without_a_picture(runs[k])
+    assert len(several) >= 2 and check_all(runs) == []
+    shared = habits(runs, layout())
+    assert (shared[CLAUDE], shared[QWEN]) == ({0, -1}, {0})
+
+
+def test_runs_that_share_no_number_are_not_held_to_one() -> None:
+    runs = [run for run in records().runs if run.agent == GPT and run.judge == "o4-mini"][:6]
+    for k, run in enumerate(runs):
+        for _ in range(k):
+            run = beside(run)
+        runs[k] = run
+    assert habits(runs, layout())[GPT] is None and check_all(runs) == []
+
+
 # Without stored runs of others.
 
 
@@ -383,6 +438,21 @@ async def test_our_general_judge_is_replayed(tmp_path: Path) -> None:
     run = await judged(tmp_path, [5, 1, 3], "Status: success", attempts.HASHES)
     assert (run.mode, headings_of([run])) == ("general", HASHES) and check(run) == []
     assert replay(run, threshold=4).kept.numbers == (0,)
+
+
+async def test_a_line_of_the_second_layout_has_a_step_for_each_picture(tmp_path: Path) -> None:
+    first = await judged(tmp_path, [4, 1, 3], "Status: success")
+    line = json.loads(first.path.read_text())
+    clicks = line["action_history"]
+    steps = [{"action": c, "thought": None, "screenshot": f"{k}.png"} for k, c in enumerate([*clicks, "ANSWER: 12"])]
+    line |= {"schema_version": "online-mind2web-v2", "action_history": steps, "agent_final_answer": "12 dollars"}
+    first.path.write_text(json.dumps(line) + "\n")
+    run = read_records(first.path).runs[0]
+    assert (run.actions, run.thoughts, run.shown) == (tuple(clicks), ("None",) * 3, 3)
+    assert check_all([run]) == [] and replay(run).text == first.input_text
+    gone = check(without_a_picture(run))
+    assert [(one.what, one.stored, one.rebuilt) for one in gone] == [("number of pictures", "2", "3")]
+    assert check(without_a_picture(first)) == [], "the first layout has no count of its pictures"
 
 
 async def test_a_reply_without_a_status_is_noticed(tmp_path: Path) -> None:

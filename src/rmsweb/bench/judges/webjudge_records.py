@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rmsweb.bench.judges.webjudge_parse import said_status, upstream_label
-from rmsweb.bench.judges.webjudge_schema import Info, Judgment, Picture, Result, checked
+from rmsweb.bench.judges.webjudge_schema import Info, Judgment, Picture, Result, Step, checked
 from rmsweb.errors import DataError
 
 Mode = Literal["general", "om2w"]
@@ -87,6 +87,8 @@ class StoredRun:
     actions: tuple[str, ...] | None = None
     """Stored apart from the prompt by Online-Mind2Web only."""
     thoughts: tuple[str, ...] | None = None
+    shown: int | None = None
+    """Screenshots that its steps name, where they name them (second layout of Online-Mind2Web)."""
     stored_label: int | None = None
     """Stored by Online-Mind2Web only."""
     summary: Summary | None = None
@@ -217,6 +219,7 @@ def _results(path: Path, values: list[tuple[int, Any]]) -> Iterator[StoredRun | 
             yield Skipped(path, f"line {number}: another judge's result, no image_judge_record")
             continue
         result = checked(Result, value, path, number)
+        actions, thoughts, shown = _acted(result)
         yield StoredRun(
             path=path,
             line=number,
@@ -233,10 +236,25 @@ def _results(path: Path, values: list[tuple[int, Any]]) -> Iterator[StoredRun | 
             system_msg=result.system_msg,
             response=result.evaluation_details.response or "",
             threshold=_threshold(named["threshold"], path) if named else THRESHOLD,
-            actions=None if result.action_history is None else tuple(result.action_history),
-            thoughts=None if result.thoughts is None else tuple(result.thoughts),
+            actions=actions,
+            thoughts=thoughts,
+            shown=shown,
             stored_label=result.predicted_label,
         )
+
+
+def _acted(result: Result) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, int | None]:
+    """(actions, thoughts, number of screenshots) as the script hands them to the judge.
+
+    In the second layout a step is action, thought and screenshot; the last step's action is the agent's output and no
+    action to the judge, its screenshot is shown all the same. A missing thought is Python's `None`.
+    """
+    listed = result.action_history
+    steps = [step for step in listed or () if isinstance(step, Step)]
+    if steps:
+        return tuple(s.action for s in steps[:-1]), tuple(str(s.thought) for s in steps), len(steps)
+    lines = None if listed is None else tuple(line for line in listed if isinstance(line, str))
+    return lines, None if result.thoughts is None else tuple(result.thoughts), None
 
 
 def _threshold(text: str, path: Path) -> float:

@@ -3,12 +3,20 @@
     layout = layout_of(runs)            the constant wording around task, key points, actions, reasons
     replay(run, layout) -> Replay       everything from the stored replies; no stored score or prompt block is copied
     check(run, layout) -> [Mismatch]    empty: the run is what our code makes of its replies
-    check_all(runs) -> [Mismatch]       one layout for all runs of a mode, one kind of headings for each judge
+    check_all(runs) -> [Mismatch]       one layout for all runs of a mode, one kind of headings for each judge, and the
+                                        numbers of pictures beyond actions that an agent's runs share
 
 What these files cannot show, and so no mismatch can: which picture stands behind a picture part (only their number is
 compared), the reply the key points were taken from (only their form is checked), the actions (AgentRewardBench stores
 them in the prompt alone: their numbering and number are checked), and a last reply that was changed from one status to
 the other where no label is stored.
+
+Pictures and actions. Upstream's script takes the pictures of a folder and the actions of a file and compares their
+numbers nowhere: a picture for each action (AgentLab), one more (the page behind the last action) and an action without
+one are all its. A reply that was dropped shows in the prompt only where its picture was kept; else only the number
+tells. So `check` demands a picture for each action unless told otherwise, and `check_all` what an agent's runs show.
+Not noticed therefore: a reply to a picture that was not kept, dropped from so many runs of an agent that it looks like
+its habit (a tenth), or from an Online-Mind2Web line of the first layout, which has no count of its pictures.
 """
 
 import re
@@ -34,6 +42,10 @@ from rmsweb.bench.judges.webjudge_records import StoredRun
 from rmsweb.errors import DataError
 
 _JOINED = ". Reasoning: "
+ONE_EACH = frozenset({0})
+"""Pictures beyond actions: a picture for each action."""
+HABIT = 10
+"""A number of pictures beyond actions is an agent's habit where two of its runs, and one in so many, show it."""
 SHOWN = 200
 """Most letters of a value in a mismatch."""
 
@@ -198,8 +210,15 @@ def _entries(run: StoredRun, layout: Layout, kept: Kept) -> list[str]:
     start = text.find(layout.before_actions, len(layout.before_task) + len(run.task)) + len(layout.before_actions)
     end = text.rfind(layout.before_reasons) if kept.numbers and layout.before_reasons else len(text)
     block = text[start : max(start, end)]
-    found = entries(block, len(run.pictures))
-    return found if found is not None else entries(block, 1) or []
+    return listed(block)
+
+
+def listed(block: str) -> list[str]:
+    """The entries of a numbered block: as many as it can be read to hold; none where it cannot be read at all."""
+    for number in sorted({int(mark) for mark in re.findall(r"^(\d{1,4})\. ", block, re.MULTILINE)}, reverse=True):
+        if (found := entries(block, number)) is not None:
+            return found
+    return []
 
 
 def entries(block: str, count: int) -> list[str] | None:
@@ -224,8 +243,17 @@ def entries(block: str, count: int) -> list[str] | None:
     return found[::-1] if end == 0 else None
 
 
-def check(run: StoredRun, layout: Layout | None = None, *, headings: Headings | None = None) -> list[Mismatch]:
-    """Everything of a stored run that our code makes otherwise; empty where all agrees."""
+def check(
+    run: StoredRun,
+    layout: Layout | None = None,
+    *,
+    headings: Headings | None = None,
+    beyond: frozenset[int] | None = ONE_EACH,
+) -> list[Mismatch]:
+    """Everything of a stored run that our code makes otherwise; empty where all agrees.
+
+    `beyond`: how many more pictures than actions there may be, where the actions stand in the prompt alone; None: any.
+    """
     marks = headings or headings_of([run])
     try:
         layout = layout or _own_layout(run, marks)
@@ -240,6 +268,11 @@ def check(run: StoredRun, layout: Layout | None = None, *, headings: Headings | 
     points = "\n".join(line.lstrip() for line in run.key_points.splitlines())
     found.append(("form of the key points", run.key_points, points))
     found += _prompt(run, layout, made)
+    if run.actions is None and beyond is not None and beyond_of(run, layout, made) not in beyond:
+        wanted = " or ".join(str(len(run.pictures) - more) for more in sorted(beyond))
+        found.append(("number of actions", len(_entries(run, layout, made.kept)), wanted))
+    if run.shown is not None:
+        found.append(("number of pictures", len(run.pictures), run.shown))
     found.append(("system message", run.system_msg, layout.system))
     if run.sent is not None:
         found.append(("pictures of the final message", run.sent, len(made.kept.numbers)))
@@ -278,22 +311,37 @@ def _prompt(run: StoredRun, layout: Layout, made: Replay) -> list[tuple[str, obj
     elif layout.before_reasons is not None and layout.before_reasons in text[at:]:
         found.append(("section of snapshots", layout.before_reasons, ""))
     found.append(("whole prompt", text, made.text))
-    if run.actions is None:
-        found.append(("number of actions", _count(run, layout, made), len(run.pictures)))
     return found
 
 
-def _count(run: StoredRun, layout: Layout, made: Replay) -> int:
-    """Actions that the prompt lists: one for each screenshot, or as many as it can be read to hold."""
-    listed = len(_entries(run, layout, made.kept))
-    tail = len(layout.before_reasons or "") + len(made.reasons) if made.kept.numbers else 0
-    start = len(layout.before_task + run.task + layout.before_points + run.key_points + layout.before_actions)
-    block = run.input_text[start : len(run.input_text) - tail]
-    return listed + 1 if entries(block, listed + 1) is not None else listed
+def beyond_of(run: StoredRun, layout: Layout, made: Replay) -> int:
+    """Pictures beyond the actions that the prompt lists."""
+    return len(run.pictures) - len(_entries(run, layout, made.kept))
+
+
+def habits(runs: Iterable[StoredRun], layout: Layout) -> dict[str, frozenset[int] | None]:
+    """Agent -> the numbers of pictures beyond actions that its runs share; None where they share none.
+
+    The most frequent one, and every other that is no exception: see HABIT.
+    """
+    every = list(runs)
+    marks = marks_of(every)
+    shown: dict[str, Counter[int]] = {}
+    for run in every:
+        if run.actions is None:
+            made = replay(run, layout, headings=marks[run.mode, run.judge])
+            shown.setdefault(run.agent, Counter())[beyond_of(run, layout, made)] += 1
+    found: dict[str, frozenset[int] | None] = {}
+    for agent, counts in shown.items():
+        often = [more for more, n in counts.items() if n >= 2 and n * HABIT >= counts.total()]
+        shared = frozenset([counts.most_common(1)[0][0], *often])
+        found[agent] = shared if 2 * sum(counts[more] for more in shared) >= counts.total() else None
+    return found
 
 
 def check_all(runs: Sequence[StoredRun]) -> list[Mismatch]:
-    """`check` of every run: one wording demanded of all runs of a mode, the same marks of all of one judge."""
+    """`check` of every run: one wording demanded of all runs of a mode, the same marks of all of one judge, and of all
+    of one agent the numbers of pictures beyond actions that its runs share."""
     marks = marks_of(runs)
     found: list[Mismatch] = []
     for mode in sorted({run.mode for run in runs}):
@@ -302,8 +350,10 @@ def check_all(runs: Sequence[StoredRun]) -> list[Mismatch]:
             layout = layout_of(of_mode)
         except DataError:
             layout = None  # each run then says so
+        shared = habits(of_mode, layout) if layout else {}
         for run in of_mode:
-            found += check(run, layout, headings=marks[run.mode, run.judge])
+            beyond = shared.get(run.agent, ONE_EACH)
+            found += check(run, layout, headings=marks[run.mode, run.judge], beyond=beyond)
     return found
 
 

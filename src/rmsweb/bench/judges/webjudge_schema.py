@@ -92,12 +92,20 @@ class Details(Open):
     response: str | None = None
 
 
+class Step(Open):
+    """A step of a submission's second layout (`schema_version` "online-mind2web-v2")."""
+
+    action: str
+    thought: str | None = None
+    screenshot: str
+
+
 class Result(Open):
     """Online-Mind2Web: one judged trajectory, one line."""
 
     task_id: str
     task: str
-    action_history: list[str] | None = None
+    action_history: list[str] | list[Step] | None = None
     thoughts: list[str] | None = None
     image_judge_record: list[Picture]
     key_points: str
