@@ -38,7 +38,7 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
             return done
         if todo:
             rounds = stage.rounds_of(verdicts, again)
-            calls = stage.answers_kept(run.read("call", Call), rounds)
+            calls = stage.answers_kept(run.read("call", Call), rounds, verdicts)
             if "replies" in given:
                 calls = [*Run.read_only(given["replies"]).read("call", Call), *calls]
             build = parts.Judges(config, run, calls, offline="replies" in given, rounds=rounds)

@@ -12,7 +12,7 @@ in `Verdict.reason`, prompt and rule in `Verdict.judge`.
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from rmsweb.chat import Message, Part
 from rmsweb.policy import fill_prompt, neutral, one_line, prompt_text
@@ -20,6 +20,8 @@ from rmsweb.records import INFRA_STOPS, Outcome, Step, Stop, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from rmsweb.web.suite import Suite
+
+T = TypeVar("T")
 
 Unjudged = Literal["no_verdict", "refused", "overflow", "missing_evidence", "truncated", "infra", "not_stored"]
 """Why a judge could not tell."""
@@ -117,7 +119,7 @@ def shown(trajectory: Trajectory, most: int) -> list[tuple[int, str]]:
     return spread([(0, steps[0].before.image), *((step.index + 1, step.after.image) for step in steps)], most)
 
 
-def spread(every: Sequence[tuple[int, str]], most: int) -> list[tuple[int, str]]:
+def spread(every: Sequence[T], most: int) -> list[T]:
     """At most `most` of these: the first, the last, and evenly spaced ones between."""
     if len(every) <= most:
         return list(every)

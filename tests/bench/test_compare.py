@@ -84,6 +84,30 @@ def test_like_runs_stand_in_one_table(tmp_path: Path) -> None:
     assert found[0].numbers()["paired"]["rl_vs_sft"]["difference"] == 0.5
 
 
+ASKED = "rmsweb/chat:m:prompt=1:images=8:temperature=0:tokens=400:attempts=3"
+COLD = "temperature 0, 400 tokens, 3 attempts"
+
+
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [
+        (ASKED.replace("temperature=0", "temperature=0.7"), f"{COLD} / temperature 0.7, 400 tokens, 3 attempts"),
+        (ASKED.replace("attempts=3", "attempts=1"), f"{COLD} / temperature 0, 400 tokens, 1 attempts"),
+        (f"{ASKED}:extra=12345678", f"{COLD} / {COLD}, extra_body 12345678"),
+        ("rmsweb/chat:m:prompt=1:images=8", f"{COLD} / not recorded"),
+    ],
+)
+def test_a_judge_that_is_sampled_otherwise_stands_apart(tmp_path: Path, judge: str, said: str) -> None:
+    paths = {"a": exam(tmp_path / "a", judge=ASKED), "b": exam(tmp_path / "b", "rl", judge=judge)}
+    found = groups(paths)
+    assert len(found) == 2
+    assert f"they differ in sampling of the judge ({said})." in compare.apart(found)[0]
+    what = [line for group in found for line in group.numbers()["what"]]
+    assert any(f"Judged by rmsweb/chat with m (sampling: {COLD})" in line for line in what)
+    alike = groups({"a": exam(tmp_path / "c", judge=judge), "b": exam(tmp_path / "d", "rl", judge=judge)})
+    assert len(alike) == 1
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [

@@ -1,5 +1,6 @@
 """`rmsweb judge`: what is owed, what is asked again, stored replies, over a real HTTP endpoint."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,15 @@ def test_stored_replies_answer_without_an_endpoint(tmp_path: Path) -> None:
     renamed = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": other_model})})
     with pytest.raises(ConfigError, match="replies are those of m, the verdicts would be named after n"):
         judge(renamed, tmp_path / "renamed", {**runs, "replies": tmp_path / "judged"}, Silent())
+    model = settings.judge.model.model_copy(update={"temperature": 0.5})
+    warm = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": model})})
+    with pytest.raises(ConfigError, match=r"sampled with temperature 0, tokens 400, .* named after temperature 0.5"):
+        judge(warm, tmp_path / "warm", {**runs, "replies": tmp_path / "judged"}, Silent())
+    oftener = settings.model_copy(update={"judge": settings.judge.model_copy(update={"attempts": 2})})
+    assert judge(oftener, tmp_path / "oftener", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
+    file = tmp_path / "judged/calls.jsonl"
+    file.write_text(re.sub(r":temperature=[^\"]*", "", file.read_text()))  # as stored before it was recorded
+    assert judge(warm, tmp_path / "old", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
     other = judge(
         config_with_more_pictures(settings), tmp_path / "other", {**runs, "replies": tmp_path / "judged"}, Silent()
     )
@@ -121,6 +131,15 @@ def test_only_a_reply_without_a_verdict_earns_another_draw() -> None:
     kept = [(one.trajectory_id, one.key) for one in answers_kept(calls, rounds)]
     assert [key for ident, key in kept if ident in rounds] == ["key_points"] * 3, "the question that failed is anew"
     assert [key for ident, key in kept if ident not in rounds] == ["key_points", "verdict"] * 4, "the rest stands"
+
+
+def test_questions_that_were_asked_together_are_asked_anew_by_name_not_by_their_place() -> None:
+    calls = [call(0, key) for key in ("rubric", "relevance/1", "relevance/0", "relevance/2")]
+    unread = verdict(0, "no_verdict").model_copy(update={"details": {"failed": ["relevance/1"]}})
+    for verdicts in ([unread], [unread, verdict(0, "infra")]):
+        kept = [one.key for one in answers_kept(calls, {"t0": 1}, verdicts)]
+        assert kept == ["rubric", "relevance/0", "relevance/2"]
+    assert [one.key for one in answers_kept(calls, {}, [unread])] == [one.key for one in calls]
 
 
 def test_an_outage_after_a_reply_without_a_verdict_is_no_dead_end(tmp_path: Path) -> None:

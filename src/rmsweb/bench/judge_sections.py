@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rmsweb.bench import protocols, setting
+from rmsweb.bench import protocols
 from rmsweb.bench.compare import EXAMS, IMPORT, Group, papers_of
 from rmsweb.bench.judges import rubric_table
+from rmsweb.bench.judges.naming import judge_parts
 from rmsweb.bench.layout import Section, Stage, Table
 from rmsweb.bench.protocols import JUDGE, Agreement, Bench
 from rmsweb.bench.wording import between, number, percent
@@ -174,7 +175,7 @@ def cost_table(stages: Sequence[Stage]) -> Table | None:
         asked = stage.manifest["config"].get("eval", {})
         date = f" (prices of {asked['prices_date']})" if asked.get("prices") else ""
         for name, use in protocols.judge_use(stage.run, asked.get("prices")).items():
-            protocol, model = setting.judge_parts(name)
+            protocol, model = judge_parts(name)
             money = "unknown" if use.money is None else f"{use.money:.3g}{date}"
             rows.append(
                 [

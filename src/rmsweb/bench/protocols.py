@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rmsweb.bench import costs, metrics, rates, setting
 from rmsweb.bench.judges.asking import Call
+from rmsweb.bench.judges.naming import judge_parts
 from rmsweb.bench.layout import Stage
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.scores import arm_of, is_control, models_of
@@ -46,7 +47,7 @@ class Bench:
     @property
     def parts(self) -> tuple[str, str]:
         """Protocol and model."""
-        return setting.judge_parts(self.judge)
+        return judge_parts(self.judge)
 
 
 class Agreement(NamedTuple):
@@ -207,7 +208,7 @@ def judge_use(run: Run, prices: Mapping[str, Any] | None = None) -> dict[str, Ju
             row[i] += count
     found = {}
     for name, (asked, pictures, read, written) in table.items():
-        price = costs.price_of(prices, setting.judge_parts(name)[1], name)
+        price = costs.price_of(prices, judge_parts(name)[1], name)
         money = costs.at_price(price, read, written) if price and read + written else None
         found[name] = JudgeUse(asked, pictures, read, written, money)
     return found

@@ -9,12 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rmsweb.actions import ENDING
+from rmsweb.actions import ENDING, Answer
 from rmsweb.records import Step, Trajectory
 
 _SEED = re.compile(r"/seed-\d+\Z")
 QUOTED = 80
 """Most letters of an element's name in an action line."""
+ANSWER_APART = frozenset({"om2w"})
+"""Formats whose answer is a field of its own (`final_result_response`) and no line of the action history."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,6 +35,8 @@ class Act:
     """Address that was shown when it was decided."""
     final: bool
     """It ended the episode."""
+    apart: bool = False
+    """It is an answer that its format keeps apart from the actions: no action history of it holds one."""
 
 
 def imported(trajectory: Trajectory) -> str:
@@ -61,6 +65,7 @@ def stored_screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
 
 def acts(trajectory: Trajectory) -> list[Act]:
     """Its actions in order; replies that were no action are left out (they did nothing)."""
+    apart = imported(trajectory) in ANSWER_APART
     return [
         Act(
             index=step.index,
@@ -70,6 +75,7 @@ def acts(trajectory: Trajectory) -> list[Act]:
             after=step.after.image,
             url=step.before.url,
             final=isinstance(step.decision.action, ENDING),
+            apart=apart and isinstance(step.decision.action, Answer),
         )
         for step in trajectory.steps
         if step.decision.action is not None or (step.decision.fault is None and step.decision.intent)

@@ -9,13 +9,13 @@ is gone stops the stage instead of leaving a run full of empty verdicts.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rmsweb.bench.judges.asking import Call
+from rmsweb.bench.judges.naming import SAMPLING, judge_parts, split_sampling
 from rmsweb.bench.scores import arm_of
-from rmsweb.bench.setting import judge_parts
 from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.judge import REFUSAL, Judge
 from rmsweb.progress import Progress, Silent
@@ -62,11 +62,21 @@ UNSAID = frozenset({"no_verdict", "refused", "truncated"})
 """A reply was there and held no verdict: the same question would get the same reply again."""
 
 
-def answers_kept(calls: Sequence[Call], rounds: Mapping[str, int]) -> list[Call]:
-    """Stored calls that still answer. Where a reply held no verdict, the last question of that trajectory is asked
-    anew; where the endpoint failed, what it had answered before stands."""
-    last = {call.trajectory_id: call.key for call in calls if call.trajectory_id in rounds}
-    return [c for c in calls if c.trajectory_id not in last or (c.key != last[c.trajectory_id] and not _refused(c))]
+def answers_kept(calls: Sequence[Call], rounds: Mapping[str, int], verdicts: Sequence[Verdict] = ()) -> list[Call]:
+    """Stored calls that still answer. Where a reply held no verdict, the questions that failed are asked anew; where
+    the endpoint failed, what it had answered before stands.
+
+    Which failed stands in `details["failed"]` of the latest verdict of that kind, since questions that are asked
+    together may be stored in any order; without it, it is the last one of that trajectory.
+    """
+    failed = {call.trajectory_id: [call.key] for call in calls if call.trajectory_id in rounds}
+    for verdict in verdicts:
+        named = verdict.details.get("failed")
+        if verdict.trajectory_id in failed and verdict.unjudged in UNSAID and named and isinstance(named, list):
+            failed[verdict.trajectory_id] = [str(key) for key in named]
+    return [
+        c for c in calls if c.trajectory_id not in failed or (c.key not in failed[c.trajectory_id] and not _refused(c))
+    ]
 
 
 def _refused(call: Call) -> bool:
@@ -178,7 +188,9 @@ def rounds_of(verdicts: Sequence[Verdict], again: set[str]) -> dict[str, int]:
 
 
 def refuse_others_replies(replies: Sequence[Call], judges: Sequence[Judge]) -> None:
-    """Raises ConfigError when stored replies are of another model than the verdicts would be named after."""
+    """Raises ConfigError when stored replies are of another model, or sampled otherwise, than the verdicts would be
+    named after. How often a question may be asked again is free: fewer or more stored attempts are then looked at.
+    Of replies from before the sampling was recorded it is not known, and they are taken."""
     said = sorted({judge_parts(call.protocol)[1] for call in replies})
     named = sorted({judge_parts(judge.name)[1] for judge in judges})
     if said and said != named:
@@ -186,6 +198,19 @@ def refuse_others_replies(replies: Sequence[Call], judges: Sequence[Judge]) -> N
             f"the stored replies are those of {', '.join(said)}, the verdicts would be named after "
             f"{', '.join(named)}; set judge.model.name to who gave them"
         )
+    asked, wanted = _asked_as(call.protocol for call in replies), _asked_as(judge.name for judge in judges)
+    if asked and asked != wanted:
+        raise ConfigError(
+            f"the stored replies were sampled with {' and '.join(asked)}, the verdicts would be named after "
+            f"{' and '.join(wanted)}; set judge.model.temperature, parameters and extra_body as they were"
+        )
+
+
+def _asked_as(names: Iterable[str]) -> list[str]:
+    """How judges ask their model, in words; nothing of names that do not say."""
+    found = (split_sampling(name)[1] for name in set(names))
+    kept = [{key: value for key, value in one.items() if key != "attempts"} for one in found if one]
+    return sorted({", ".join(f"{key} {one[key]}" for key in SAMPLING if key in one) for one in kept})
 
 
 def refuse_unlike(run: Run, verdicts: Sequence[Verdict], judges: Sequence[Judge]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from rmsweb.bench.judges.naming import judge_parts, said_sampling, split_sampling
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.wording import counted
 from rmsweb.errors import DataError, RunError
@@ -47,6 +48,9 @@ class Setting(NamedTuple):
     texts: str
     step_cap: str
     judge: str
+    """Protocol, model and options; how the model is asked is the next field."""
+    judge_sampling: str
+    """`not recorded` for verdicts from before it was; empty for rules."""
     viewport: str
     runs: str
     """Of each task, as asked for; `as found` for imported attempts."""
@@ -59,6 +63,7 @@ WORDS = {
     "texts": "task texts",
     "step_cap": "step limit",
     "judge": "judge",
+    "judge_sampling": "sampling of the judge",
     "viewport": "viewport",
     "runs": "runs of each task",
     "steps": "steps",
@@ -69,17 +74,6 @@ def step_cap(tasks: Sequence[Task]) -> tuple[int, int] | None:
     """Smallest and largest step limit."""
     caps = [t.max_steps for t in tasks]
     return (min(caps), max(caps)) if caps else None
-
-
-def judge_parts(judge: str) -> tuple[str, str]:
-    """(protocol, model) of a judge's name `protocol:model:key=value...`; a rule judge has no model."""
-    if judge.startswith("imported:"):  # a file name stands behind it
-        return judge, ""
-    protocol, _, rest = judge.partition(":")
-    parts = rest.split(":") if rest else []
-    while parts and "=" in parts[-1]:
-        parts.pop()
-    return protocol, "" if protocol.startswith("rules") else ":".join(parts)
 
 
 def setting_of(
@@ -95,7 +89,8 @@ def setting_of(
         task_set=f"{counted(len(tasks), 'task')}, ids {ids_hash(tasks)}",
         texts=text_hash(tasks),
         step_cap=said_cap(caps) if caps is None or caps[0] == caps[1] else f"{said_cap(caps)} (by task {each[:8]})",
-        judge=" and ".join(judges) or "no verdict",
+        judge=" and ".join(dict.fromkeys(split_sampling(judge)[0] for judge in judges)) or "no verdict",
+        judge_sampling=" and ".join(dict.fromkeys(filter(None, map(said_sampling, judges)))),
         viewport=", ".join(f"{w}\u00d7{h}" for w, h in views),
         runs="as found" if runs is None else str(runs),
         steps=_counted(rows, with_end),
@@ -118,11 +113,13 @@ def said_cap(caps: tuple[int, int] | None) -> str:
 
 
 def differing(settings: Sequence[Setting]) -> list[str]:
-    """`step limit (15 / 30)` for each field in which settings differ. Texts are named only where the ids agree."""
+    """`step limit (15 / 30)` for each field in which settings differ. Texts are named only where the ids agree, the
+    sampling of the judge only where the judge does."""
     found = []
     for field, word in WORDS.items():
         values = list(dict.fromkeys(str(getattr(s, field)) for s in settings))
-        if len(values) > 1 and not (field == "texts" and len({s.task_set for s in settings}) == len(values)):
+        told = {"texts": "task_set", "judge_sampling": "judge"}.get(field, field)  # the field that says it already
+        if len(values) > 1 and (told == field or len({getattr(s, told) for s in settings}) < len(values)):
             found.append(f"{word} ({' / '.join(values)})")
     return found
 
@@ -236,6 +233,7 @@ def what_it_is(score: Score) -> tuple[str, str, str]:
         f"viewport {s.viewport[0]}\u00d7{s.viewport[1]}, observation {s.observation or 'not recorded'}, {_sampling(s)}."
     )
     by = f"{s.protocol} with {s.judge_model}" if s.judge_model else s.protocol or "nobody"
+    by += f" (sampling: {asked})" if (asked := said_sampling(s.judge)) else ""
     out = f"{counted(len(s.excluded), 'task')} left out ({_reasons(s.excluded)})" if s.excluded else "No task left out"
     second = (
         f"Judged by {by}. Of all divides by the {counted(s.n, 'episode')} asked for (aborted, unjudged, missing: not "

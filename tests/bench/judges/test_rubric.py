@@ -1,5 +1,6 @@
 """The rubric verifier from end to end: a run of three actions, a scripted judge, every odd reply at every stage."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from rmsweb.bench.judges.rubric import Process, majority, zero_rule
 from rmsweb.bench.rejudge import answers_kept
 from rmsweb.chat import EndpointModel, Message, Reply
 from rmsweb.config import JudgeConfig, ModelConfig
-from rmsweb.errors import ConfigError
+from rmsweb.errors import ConfigError, EndpointError
 from rmsweb.policy import prompt_text
 from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Trajectory, Verdict
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
@@ -233,12 +234,92 @@ async def test_what_could_not_be_judged_is_taken_up_at_the_question_that_failed(
     verdict, _, calls = await judge({stage: "hm"}, protocol="both")
     assert verdict.success is None
     model = Keyed(GOOD)
-    kept = answers_kept(calls, {run().id: 1})
+    stored = verdict.model_copy(update={"trajectory_id": run().id})
+    kept = answers_kept(calls, {run().id: 1}, [stored])
     again = await build(JudgeConfig(protocol="rmsweb/rubric-both"), model, PNG, replies=kept, rounds={run().id: 1})(
         run()
     )
     assert again.success is True and model.asked[0] == stage
     assert "baseline" not in model.asked
+
+
+class Slow(Keyed):
+    """Answers the first picture last; counts the questions under way, and has no reply to some."""
+
+    def __init__(self, answers: Mapping[str, Any], down: frozenset[str] = frozenset()) -> None:
+        super().__init__(answers)
+        self.down, self.now, self.most = down, 0, 0
+
+    async def complete(self, messages: list[Message], **sampling: Any) -> list[Reply]:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            key = key_of(messages)
+            if "/" in key:
+                await asyncio.sleep(0.04 * (6, 3, 1)[int(key[-1])])
+            if key in self.down:
+                raise EndpointError("down", "network")
+            return await super().complete(messages, **sampling)
+        finally:
+            self.now -= 1
+
+
+async def over_http(model: Slow, concurrency: int, **more: Any) -> tuple[Verdict, list[Call]]:
+    calls: list[Call] = []
+    with ScriptServer(model) as server:
+        at = {"base_url": server.base_url, "name": "script", "attempts": 1, "concurrency": concurrency}
+        settings = JudgeConfig.model_validate({"protocol": "rmsweb/rubric-both", "model": at})
+        endpoint = EndpointModel(settings.model, PNG)
+        verdict = await build(settings, endpoint, PNG, store=calls.append, **more)(run())
+        await endpoint.close()
+    return verdict, calls
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3])
+async def test_pictures_are_asked_about_together_and_the_verdict_is_the_same(concurrency: int) -> None:
+    alone, _, _ = await judge({}, protocol="both")
+    model = Slow(GOOD)
+    verdict, calls = await over_http(model, concurrency)
+    assert verdict == alone and model.most == concurrency
+    keys = [call.key for call in calls]
+    assert sorted(keys) == sorted(key for key in GOOD if key not in ("rubric", "rubric_check"))
+    if concurrency == 3:
+        assert keys[2:5] == ["relevance/2", "relevance/1", "relevance/0"], "stored as they come: a kill loses none"
+    again = await build(
+        JudgeConfig(protocol="rmsweb/rubric-both"), None, PNG, replies=reversed(calls), model_name="script"
+    )(run())
+    assert again == verdict, "the order of stored replies says nothing"
+
+
+@pytest.mark.parametrize("key", ["relevance/1", "evidence/2"])
+async def test_one_question_of_several_that_is_not_answered_is_an_outage_and_the_others_are_stored(key: str) -> None:
+    verdict, calls = await over_http(Slow(GOOD, frozenset({key})), 3)
+    assert (verdict.success, verdict.unjudged) == (None, "infra") and verdict.reason.startswith(f"{key}:")
+    kind = key.partition("/")[0]
+    assert {call.key for call in calls if call.key.startswith(kind)} == {f"{kind}/{k}" for k in range(3)} - {key}
+    model = Slow(GOOD)
+    again, _ = await over_http(model, 3, replies=calls)
+    assert again.success is True and model.asked[0] == key
+    assert not {one.key for one in calls} & set(model.asked), "what was answered is not asked again"
+
+
+async def test_one_question_of_several_that_cannot_be_read_is_named_and_taken_up() -> None:
+    verdict, calls = await over_http(Slow({**GOOD, "relevance/2": "hm"}), 3)
+    assert (verdict.unjudged, verdict.details["failed"]) == ("no_verdict", ["relevance/2"])
+    assert calls[-1].key == "relevance/0", "the slowest is stored last"
+    stored = verdict.model_copy(update={"trajectory_id": run().id})
+    model = Slow(GOOD)
+    kept = answers_kept(calls, {run().id: 1}, [stored])
+    again, _ = await over_http(model, 3, replies=kept, rounds={run().id: 1})
+    assert again.success is True and model.asked[0] == "relevance/2" and "relevance/0" not in model.asked
+    both, _ = await over_http(Slow({**GOOD, "relevance/2": "hm"}, frozenset({"relevance/0"})), 3)
+    assert both.unjudged == "infra", "an outage weighs more: another draw would change what was never asked"
+
+
+async def test_nothing_is_begun_behind_a_question_that_failed() -> None:
+    model = Slow({**GOOD, "relevance/0": "hm"})
+    verdict, _ = await over_http(model, 1)
+    assert verdict.unjudged == "no_verdict" and model.asked[-1] == "relevance/0" and "relevance/1" not in model.asked
 
 
 async def test_process_forgives_a_blocker_and_outcome_does_not() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rmsweb.bench.judges import rubric_reading as reading
 from rmsweb.bench.judges.rubric_layout import Pictures, chosen, evidence, kept
 from rmsweb.bench.judges.rubric_reading import Unreadable
-from rmsweb.bench.judges.rubric_score import parse_rubric
+from rmsweb.tasksets.rubrics import parse_rubric
 
 RUBRIC = parse_rubric(
     {
@@ -185,10 +185,22 @@ def test_a_generated_rubric_has_points_to_earn_and_none_earned() -> None:
         ([9, 4, 3], [0]),
         ([5, 5, 0, 1], [1, 0, 3, 2]),  # none is high: all stay
         ([7, 4, 5], [0, 2]),  # 4 lies 3 below 7
+        # The borders, as upstream's code draws them.
+        ([10, 6, 4], [0, 1, 2]),  # 6 below the best, 2 below the weakest high one: stays
+        ([10, 6, 3], [0, 1]),  # 3 below the weakest high one
+        ([8, 5], [0, 1]),  # 3 below it, and not under 5
+        ([7, 4.0], [0]),
+        ([6, 4, 4, 4, 4, 4], [0, 5, 4, 3, 2]),
+        ([5, 2, 0], [0, 1, 2]),  # 5 is not high
+        ([10, 10, 10, 10, 10, 6, 4], [4, 3, 2, 1, 0]),  # the best five are taken first: 6 is not among them
     ],
 )
 def test_the_screenshots_of_a_criterion_are_its_most_relevant_ones(scores: list[float], positions: list[int]) -> None:
     assert kept({p: [score] for p, score in enumerate(scores)}, 1) == {0: positions}
+
+
+def test_a_fraction_of_a_relevance_is_cut_off() -> None:
+    assert reading.read_relevance('{"criterion_0": 6.9, "criterion_1": 4.99, "criterion_2": 10}', 3) == [6, 4, 10]
 
 
 def test_screenshots_beyond_the_budget_are_named() -> None:

@@ -187,6 +187,18 @@ async def test_general_joins_thoughts_to_all_acts() -> None:
     assert "Reasoning" not in attempts.words(model.calls[-1][1])
 
 
+async def test_an_answer_that_stands_apart_from_the_actions_is_not_shown() -> None:
+    images, names = attempts.store(3)
+    given = attempts.attempt(names)
+    for format, shown in (("om2w", False), ("agentlab", True), ("webvoyager", True)):
+        evidence = {"imported": {"format": format, "screenshots": [[k, name] for k, name in enumerate(names)]}}
+        model = attempts.answering([5, 1, 1], form=attempts.HASHES)
+        await attempts.judge_of(GENERAL, model, images)(given.model_copy(update={"evidence": evidence}))
+        final = attempts.words(model.calls[-1][1])
+        assert ("12 dollars" in final, "3. answer" in final) == (shown, shown), format
+        assert "2. left_click(point=[1, 2]). Reasoning: thought 1" in final
+
+
 async def test_pictures_of_the_task_lead_in_the_general_variant() -> None:
     images, names = attempts.store(4)
     given = attempts.attempt(names[:2])
@@ -224,7 +236,7 @@ async def test_no_kept_picture_leaves_the_section_out() -> None:
     assert "Screenshots from its run" not in attempts.words(model.calls[-1][1])
     model = attempts.answering([1, 2])
     verdict = await attempts.judge_of(OURS, model, images, threshold=2)(attempts.attempt(names))
-    assert verdict.details["pictures"] == [1] and verdict.judge.endswith(":threshold=2")
+    assert verdict.details["pictures"] == [1] and ":threshold=2:temperature=0:" in verdict.judge
 
 
 async def test_the_first_fifty_of_many_kept_pictures_are_sent() -> None:
@@ -370,7 +382,8 @@ async def test_stored_replies_judge_again_without_a_model() -> None:
 
 def test_the_name_says_wording_model_and_threshold() -> None:
     name = attempts.judge_of(OURS, None, {}).name
-    assert name.startswith("rmsweb/webjudge-om2w:stored:prompt=") and name.endswith(":threshold=3")
+    assert name.startswith("rmsweb/webjudge-om2w:stored:prompt=")
+    assert name.endswith(":threshold=3:temperature=0:tokens=512:attempts=3")
     assert {"webjudge/om2w", "webjudge/general", GENERAL} <= set(names())
     with pytest.raises(ConfigError, match=r"judge\.pack"):
         attempts.judge_of("webjudge/om2w", None, {})
@@ -456,6 +469,11 @@ async def test_a_real_submission_is_shown_as_its_folder_holds_it(tmp_path: Path)
     assert verdict.details["screenshots"] == [0, 1, 2, 3, 4] and verdict.details["pictures"] == [0, 3, 4]
     assert numbered(facts["action_history"]) in final and facts["task"] in final
     assert facts["final_result_response"] not in final
+    general = attempts.answering([5, 1, 2, 3, 4], form=attempts.HASHES)
+    await attempts.judge_of(GENERAL, general, images)(given)
+    joined = [f"{a}. Reasoning: {t}" for a, t in zip(facts["action_history"], facts["thoughts"], strict=True)]
+    last = attempts.words(general.calls[-1][1])
+    assert numbered(joined) in last and facts["final_result_response"] not in last
     trek = attempts.answering()
     assert (await attempts.judge_of("rmsweb/agenttrek", trek, images)(given)).details["pictures"] == [4]
     shown = attempts.words(trek.calls[0][1])

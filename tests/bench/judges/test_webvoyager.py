@@ -17,6 +17,7 @@ from rmsweb.bench.judges.asking import Asker, Call, Pictures
 from rmsweb.bench.judges.packs import Wording, load
 from rmsweb.bench.judges.webvoyager import OSU, Fara, MolmoWeb, Original, read_interact_messages
 from rmsweb.bench.judges.webvoyager_parse import (
+    by_final_verdict,
     read_fara,
     read_molmoweb,
     read_original,
@@ -29,6 +30,7 @@ from rmsweb.errors import ConfigError
 from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Trajectory, Verdict
 from rmsweb.testing import Odd, ScriptModel, ScriptServer
 
+WARM = "temperature=1:tokens=4096:attempts=3"
 RUNS = Path(__file__).parents[3] / ".." / "shared" / "data" / "trajectories" / "webvoyager"
 JUDGES: dict[str, Any] = {"original": Original, "fara": Fara, "molmoweb": MolmoWeb, "osu": OSU}
 CLASSIC = '''
@@ -151,6 +153,10 @@ def ours(name: str) -> Wording:
     return wording(judge.PACK, judge.OWN, JudgeConfig(protocol=f"rmsweb/webvoyager-{name}"))
 
 
+def cold(tokens: int) -> str:
+    return f"temperature=0:tokens={tokens}:attempts=3"
+
+
 def shape(messages: list[Message]) -> list[str]:
     """`role:` and one letter a part: t text, i image."""
     return [f"{message['role']}:" + "".join(part["type"][0] for part in message["content"]) for message in messages]
@@ -176,7 +182,7 @@ async def test_original_sends_the_last_k_and_names_k(tmp_path: Path) -> None:
     assert messages[1]["content"][0]["text"] == "Goal find the red mug\nSaid 4 dollars\nShown 15: "
     assert messages[1]["content"][-1]["text"] == "Your verdict:\n"
     assert call.sampling == {"temperature": 0.0, "max_tokens": 1000, "seed": 42}
-    assert verdict.success is True and verdict.judge == "webvoyager/original:m:images=15"
+    assert verdict.success is True and verdict.judge == f"webvoyager/original:m:images=15:{cold(1000)}"
     assert verdict.details == {"pictures": list(range(5, 20)), "screenshots": 20, "upstream_label": 1}
 
 
@@ -187,7 +193,7 @@ async def test_original_names_k_even_where_fewer_exist(tmp_path: Path) -> None:
     assert len(shown(messages)) == 3 and "Shown 15: " in words_of(messages)
     verdict, messages, _ = await asked("original", words, trajectory, pictures, images=1)
     assert shown(messages) == [trajectory.steps[-1].before.image] and "Shown 1: " in words_of(messages)
-    assert verdict.judge == "webvoyager/original:m:images=1" and verdict.details["pictures"] == [2]
+    assert verdict.judge.startswith("webvoyager/original:m:images=1:") and verdict.details["pictures"] == [2]
 
 
 async def test_original_fills_in_turn_as_the_script_does(tmp_path: Path) -> None:
@@ -221,7 +227,7 @@ async def test_fara_counts_all_and_sends_the_last_30(tmp_path: Path) -> None:
     assert messages[1]["content"][0]["text"] == "Goal find the red mug\nSaid 4 dollars\nShown 40: "
     assert messages[2]["content"][0]["text"] == "Your verdict:\n."
     assert call.sampling == {"temperature": 1.0, "max_tokens": 4096, "seed": None}
-    assert verdict.success is False and verdict.judge == "webvoyager/fara:m"
+    assert verdict.success is False and verdict.judge == f"webvoyager/fara:m:{WARM}"
     assert verdict.details["pictures"] == list(range(10, 40)) and verdict.details["screenshots"] == 40
 
 
@@ -230,7 +236,7 @@ async def test_fara_judges_a_missing_answer(tmp_path: Path) -> None:
     words = exact("fara", tmp_path)
     verdict, messages, _ = await asked("fara", words, trajectory, pictures, images=1)
     assert "Said <no_answer>\nShown 3: " in words_of(messages) and len(shown(messages)) == 1
-    assert verdict.success is True and verdict.judge == "webvoyager/fara:m:images=1"
+    assert verdict.success is True and verdict.judge == f"webvoyager/fara:m:images=1:{WARM}"
 
 
 async def test_molmoweb_sends_all_each_behind_its_label(tmp_path: Path) -> None:
@@ -245,7 +251,7 @@ async def test_molmoweb_sends_all_each_behind_its_label(tmp_path: Path) -> None:
     labels = [part["text"] for part in messages[1]["content"][1:] if part["type"] == "text"]
     assert labels[0] == "Step 1" and labels[-1] == "Step 60"
     assert call.sampling == {"temperature": 1.0, "max_tokens": 4096, "seed": None}
-    assert verdict.success is True and verdict.reason == "seen" and verdict.judge == "webvoyager/molmoweb:m"
+    assert verdict.success is True and verdict.reason == "seen" and verdict.judge == f"webvoyager/molmoweb:m:{WARM}"
     assert verdict.details["upstream_label"] == 1 and len(verdict.details["pictures"]) == 60  # type: ignore[arg-type]
 
 
@@ -316,14 +322,14 @@ async def test_osu_sends_the_first_50_as_jpeg_in_high_detail(tmp_path: Path) -> 
     assert shown(messages)[0] == store.jpeg(trajectory.steps[0].before.image)
     assert shown(messages)[-1] == store.jpeg(trajectory.steps[49].before.image)
     assert calls[0].sampling == {"temperature": 0.0, "max_tokens": 512, "seed": None}
-    assert verdict.judge == "webvoyager/osu:m" and verdict.details["screenshots"] == 60
+    assert verdict.judge == f"webvoyager/osu:m:{cold(512)}" and verdict.details["screenshots"] == 60
 
 
 async def test_osu_shows_whatever_the_answer_field_holds(tmp_path: Path) -> None:
     trajectory, pictures = attempt(2, None, stop=Stop.STEP_LIMIT, goal="find {response}")
     verdict, messages, _ = await asked("osu", exact("osu", tmp_path), trajectory, pictures, images=2)
     assert "Goal find {response}\n\nSaid None in" in words_of(messages) and "Shown 2: " in words_of(messages)
-    assert verdict.judge == "webvoyager/osu:m:images=2"
+    assert verdict.judge == f"webvoyager/osu:m:images=2:{cold(512)}"
 
 
 async def test_a_run_without_an_answer_ends_on_a_page_that_fara_and_osu_see(tmp_path: Path) -> None:
@@ -356,7 +362,8 @@ async def test_our_wording_is_another_protocol_with_the_same_layout(name: str, t
     verdict, messages, _ = await asked(name, ours(name), trajectory, pictures)
     _, upstream, _ = await asked(name, exact(name, tmp_path), trajectory, pictures)
     assert shape(messages) == shape(upstream) and shown(messages) == shown(upstream)
-    assert re.match(rf"rmsweb/webvoyager-{name}:m:prompt=[0-9a-f]{{8}}(:images=15)?$", verdict.judge)
+    pattern = rf"rmsweb/webvoyager-{name}:m:prompt=[0-9a-f]{{8}}(:images=15)?:temperature=[01]:tokens=\d+:attempts=3$"
+    assert re.match(pattern, verdict.judge)
     text = words_of(messages)
     assert "find the red mug" in text and "4 dollars" in text
     assert not re.search(r"<(task|answer|num)>|\{\{|\{(task|response|num|i \+ 1)\}", text)
@@ -464,6 +471,49 @@ def test_labels_are_those_of_the_substring_rules(reply: str) -> None:
     assert read_original(Reply(reply)).upstream_label == (0 if "NOT SUCCESS" in reply else 1 if positive else None)
     assert read_fara(Reply(reply)).upstream_label == int(positive and "NOT SUCCESS" not in reply)
     assert read_osu(Reply(reply)).upstream_label == int("FAILURE" not in reply)
+
+
+WEIGHED = "Without the filter it would be NOT SUCCESS, a FAILURE even, but the filter is set."
+FINAL: list[tuple[str, Any, Any, Any]] = [
+    # reply, what our own wording's reading says under original, Fara, OSU
+    (f"{WEIGHED}\n\nVerdict: SUCCESS", True, True, True),
+    (f"{WEIGHED} Verdict: SUCCESS", True, True, True),
+    (f"{WEIGHED} **Final verdict**: **SUCCESS**.", True, True, True),
+    (f"{WEIGHED} My verdict is 'SUCCESS'", True, True, True),
+    (f"{WEIGHED}\n\n**SUCCESS**\n", True, True, True),
+    ("Verdict: SUCCESS\nIt would be NOT SUCCESS, or FAILURE, without the filter.", True, True, True),
+    ("It looks like a SUCCESS.\nVerdict: NOT SUCCESS", False, False, False),
+    ("Verdict: SUCCESS\nOn second thought.\nVerdict: NOT SUCCESS", False, False, False),
+    ("It looks like a SUCCESS.\nVerdict: FAILURE", False, False, False),
+    (WEIGHED, False, False, False),
+    (f"{WEIGHED} The verdict is SUCCESS or NOT SUCCESS", False, False, False),
+    (f"{WEIGHED} Verdict: SUCCESS?", False, False, False),
+    (f"{WEIGHED} Verdict: SUCCESS/NOT SUCCESS", False, False, False),
+    (f"{WEIGHED} Verdict: SUCCESSFULLY sent", False, False, False),
+    (f"<think>Verdict: SUCCESS</think>{WEIGHED}", False, False, False),
+    ("I cannot tell from these pictures.", NONE, NONE, NONE),
+]
+
+
+@pytest.mark.parametrize(("reply", "original", "fara", "osu"), FINAL)
+def test_our_own_wording_reads_the_final_verdict(reply: str, original: Any, fara: Any, osu: Any) -> None:
+    for read, expected in ((read_original, original), (read_fara, fara), (read_osu, osu)):
+        said = by_final_verdict(Reply(reply), read)
+        assert said.success is expected, read.__name__
+        assert said.upstream_label == read(Reply(reply)).upstream_label, "upstream's label is upstream's"
+    cut = Reply(reply, finish="length")
+    assert by_final_verdict(cut, read_original) == read_original(cut), "a cut reply has not come to its verdict"
+
+
+@pytest.mark.parametrize("name", ["original", "fara", "osu"])
+async def test_upstreams_wording_keeps_its_rule_for_a_reply_that_weighs_both_words(name: str, tmp_path: Path) -> None:
+    trajectory, pictures = attempt(2)
+    reply = f"{WEIGHED}\nVerdict: SUCCESS"
+    upstream, _, _ = await asked(name, exact(name, tmp_path), trajectory, pictures, reply)
+    assert (upstream.success, upstream.details["upstream_label"]) == (False, 0)
+    assert "differs_from_upstream" not in upstream.details
+    own, _, _ = await asked(name, ours(name), trajectory, pictures, reply)
+    assert (own.success, own.details["upstream_label"], own.details["differs_from_upstream"]) == (True, 0, True)
 
 
 @pytest.mark.parametrize(

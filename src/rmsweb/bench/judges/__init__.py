@@ -61,8 +61,9 @@ def build(
     name = config.protocol
     pictures = images if isinstance(images, Pictures) else Pictures(images)
     asker = Asker(
-        model, pictures, store=store, replies=replies, attempts=config.attempts, name=model_name, rounds=rounds
-    )
+        model, pictures, store=store, replies=replies, attempts=config.attempts, name=model_name, rounds=rounds,
+        concurrency=config.model.concurrency,
+    )  # fmt: skip
     if name == CHAT:
         from rmsweb.bench.judges.chat import ChatJudge
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rmsweb.bench.judges.asking import Asker, image, text
+from rmsweb.bench.judges.naming import judge_name, own_wording
 from rmsweb.bench.judges.packs import Pack, Wording, fill
 from rmsweb.bench.judges.pages import NoPicture, jpegs, pages
 from rmsweb.bench.judges.verdicts import infra, settle
-from rmsweb.bench.judges.webjudge import SOURCE, judge_name, sampling
+from rmsweb.bench.judges.webjudge import SOURCE, sampling
 from rmsweb.bench.judges.webjudge_parse import history, read_status
 from rmsweb.bench.reading import Act, acts
 from rmsweb.chat import Message
@@ -38,7 +39,9 @@ class LastPage:
         self.asker, self.words = asker, wording.texts
         wording.need("prompt", ("{task}", self.SLOT))
         self.sampling = sampling(config)
-        self.name = judge_name(wording, self.PROTOCOL, asker)
+        self.name = judge_name(
+            wording.name(self.PROTOCOL), asker.name, own_wording(wording), config=config, **self.sampling
+        )
 
     def done(self, acted: Sequence[Act]) -> str:
         """What was done, as this protocol shows it."""

@@ -4,13 +4,14 @@ Owns the noun `Call`, the bounded asking-again for a reply without a verdict, an
 re-encoded. Never parses a verdict: that is each protocol's own.
 """
 
+import asyncio
 import hashlib
 import io
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +19,8 @@ from rmsweb.chat import ChatModel, Message, Part, Reply
 from rmsweb.errors import DataError, EndpointError
 from rmsweb.judge import OVERFLOW
 from rmsweb.records import Record
+
+T = TypeVar("T")
 
 KEPT = 64
 """Re-encoded pictures that are kept in memory; older ones are made again when they are asked for."""
@@ -118,13 +121,16 @@ class Asker:
         attempts: int = 3,
         name: str = "",
         rounds: Mapping[str, int] | None = None,
+        concurrency: int = 8,
     ) -> None:
         """`model` None: only `replies` answer. `attempts`: tries of one question, see `ask`. `name`: of the model.
+        `concurrency`: questions of `together` at once, over all trajectories.
 
         `rounds`: trajectory id -> how often it was asked about without a verdict: other seeds, other replies.
         """
         self.model, self.pictures, self.attempts, self._store = model, pictures, attempts, store
         self.rounds = rounds or {}
+        self._slots = asyncio.Semaphore(concurrency)
         self.name = name or (model.name if model else "stored")
         self._replies: dict[tuple[str, str, str, int], Call] = {
             (call.trajectory_id, call.key, call.prompt, call.attempt): call for call in replies
@@ -173,6 +179,28 @@ class Asker:
         )  # fmt: skip
         self._store(call)
         return reply
+
+    async def together(self, questions: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception | None]:
+        """Answers to questions that do not depend on each other, in the order given, whatever order they come in.
+
+        A question that fails gives its error in its place, and none is begun after it (None): what was under way comes
+        to its end and is stored. Replies are stored as they come, so that a kill repeats no paid one; they are told
+        apart by their key, and their order says nothing.
+        """
+        failed = False
+
+        async def one(question: Callable[[], Awaitable[T]]) -> T | Exception | None:
+            nonlocal failed
+            async with self._slots:
+                if failed:
+                    return None
+                try:
+                    return await question()
+                except Exception as error:  # every kind: the others' replies must be stored before it is raised
+                    failed = True
+                    return error
+
+        return list(await asyncio.gather(*(one(question) for question in questions)))
 
 
 def prompt_hash(messages: list[Message]) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 
 from rmsweb.bench.judges.asking import Asker, NoReply
+from rmsweb.bench.judges.naming import judge_name
 from rmsweb.bench.judges.verdicts import evidence_missing, infra
 from rmsweb.bench.reading import stored_screenshots
 from rmsweb.chat import Reply
@@ -23,7 +24,10 @@ class ChatJudge:
         self.asker, self.config = asker, config
         self.most = config.images or IMAGES
         digest = hashlib.sha256((prompt_text("judge") + prompt_text("judge_case")).encode()).hexdigest()[:8]
-        self.name = f"rmsweb/chat:{asker.name}:prompt={digest}:images={self.most}"
+        self.name = judge_name(
+            "rmsweb/chat", asker.name, f"prompt={digest}", f"images={self.most}",
+            config=config, temperature=config.model.temperature, max_tokens=REPLY_TOKENS,
+        )  # fmt: skip
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         if (broken := infra(self.name, trajectory)) is not None:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from rmsweb.actions import Action, Answer, LeftClick, Point
 from rmsweb.bench.judges import build, plain_name
 from rmsweb.bench.judges.rubric_reading import read_outcome
-from rmsweb.bench.judges.rubric_score import Points
 from rmsweb.config import JudgeConfig
 from rmsweb.errors import RunError
 from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Trajectory
+from rmsweb.tasksets.rubrics import Points
 from rmsweb.testing import ScriptModel
 
 

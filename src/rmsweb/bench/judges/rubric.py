@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from rmsweb.bench.judges.asking import Asker
+from rmsweb.bench.judges.naming import judge_name
 from rmsweb.bench.judges.packs import Pack, Wording
 from rmsweb.bench.judges.rubric_layout import Found, kept
 from rmsweb.bench.judges.rubric_reading import Diagnosis
-from rmsweb.bench.judges.rubric_score import PASS, Rubric, success_labels
-from rmsweb.bench.judges.rubric_stages import Broken, Case, Stages, check_texts, own_rubric
+from rmsweb.bench.judges.rubric_score import success_labels
+from rmsweb.bench.judges.rubric_stages import OUTAGES, REPLY_TOKENS, Broken, Case, Stages, check_texts, own_rubric
 from rmsweb.bench.judges.verdicts import evidence_missing, infra, without_call
 from rmsweb.bench.reading import acts, stored_screenshots
 from rmsweb.config import JudgeConfig
@@ -26,6 +27,7 @@ from rmsweb.errors import ConfigError, DataError
 from rmsweb.judge import Unjudged, could_not_tell
 from rmsweb.policy import one_line, prompt_text
 from rmsweb.records import Stop, Trajectory, Verdict
+from rmsweb.tasksets.rubrics import PASS, Rubric
 
 OWN_TEXTS: Mapping[str, str] = {
     **{
@@ -83,9 +85,11 @@ class Process:
         texts = {key: prompt_text(f"exams/{file}") for key, file in OWN_TEXTS.items()} | dict(wording.texts)
         check_texts(texts, wording.source)
         digest = hashlib.sha256("\0".join(texts[key] for key in sorted(texts)).encode()).hexdigest()[:8]
-        most = "" if config.images is None else f":images={config.images}"
-        name = wording.name(f"rubric/{self.CRITERION}")
-        self.name = f"{name}:{asker.name}:prompt={digest}:votes={config.votes}{most}"
+        most = "" if config.images is None else f"images={config.images}"
+        self.name = judge_name(
+            wording.name(f"rubric/{self.CRITERION}"), asker.name, f"prompt={digest}", f"votes={config.votes}", most,
+            config=config, temperature=config.model.temperature, max_tokens=REPLY_TOKENS,
+        )  # fmt: skip
         self.asker, self.config = asker, config
         self.stages = Stages(asker, texts, self.name, config.model.temperature, config.votes)
 
@@ -109,6 +113,7 @@ class Process:
         try:
             rubric, found = await self._process(case, details)
         except Broken as failed:
+            details["failed"] = list(failed.keys)
             return could_not_tell(self.name, failed.kind, str(failed)).model_copy(update={"details": details})
         except DataError as error:
             verdict = could_not_tell(self.name, "no_verdict", f"the task's own rubric cannot be used: {error}")
@@ -127,7 +132,7 @@ class Process:
         try:
             case.boundary = await stages.boundary(case)
         except Broken as failed:
-            if failed.kind in ("infra", "overflow", "not_stored"):
+            if failed.kind in OUTAGES:
                 raise  # The other questions depend on it: an outage may not change them.
             details["unread"][failed.key] = f"{failed.kind}: {failed}"
         details["rubric"] = "written" if own_rubric(case.trajectory) is None else "given"
@@ -196,6 +201,7 @@ class Process:
         reason = one_line(f"{_result(details)}. {details['outcome_reason']}", 1000)
         if success is None:
             kind: Unjudged = broken.kind if broken else "no_verdict"
+            details["failed"] = [broken.key] if broken else []
             why = f"{broken}. {reason}" if broken else reason
             return could_not_tell(self.name, kind, why).model_copy(update={"details": details})
         first = diagnosis.step if diagnosis is not None and not success else None

@@ -9,15 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rmsweb.bench.judges.rubric_reading import Boundary, Evidence
-from rmsweb.bench.judges.rubric_score import Rubric
 from rmsweb.bench.reading import Act
+from rmsweb.judge import spread
 from rmsweb.policy import neutral, one_line
+from rmsweb.tasksets.rubrics import Rubric
 
 TOP = 5
 """Most screenshots of one criterion."""
 HIGH, LOW, WITHIN = 6, 5, 2
-"""Where a kept screenshot scores HIGH or more, those are dropped that score under LOW and lie more than WITHIN below
-the weakest of the high ones."""
+"""Where a screenshot of the best TOP scores HIGH or more, those of them are dropped that score under LOW and lie more
+than WITHIN below the weakest that scores HIGH or more. `Weakest` can be read as the weakest of all that are kept (none
+would ever be dropped) and the bound as one below the best; upstream's code takes the weakest of the high ones, after it
+has taken the best TOP (Universal Verifier, mm_rubric_agent.py, step 3)."""
 LINE = 600
 """Most letters of one action."""
 
@@ -43,12 +46,8 @@ class Pictures:
 
 
 def chosen(total: int, most: int | None) -> Pictures:
-    """All screenshots, or the first, the last and evenly spaced ones between where there are more than `most`."""
-    if most is None or total <= most:
-        return Pictures(total, tuple(range(total)))
-    if most == 1:
-        return Pictures(total, (total - 1,))
-    return Pictures(total, tuple(round(i * (total - 1) / (most - 1)) for i in range(most)))
+    """All screenshots, or those that `judge.spread` takes where there are more than `most`."""
+    return Pictures(total, tuple(spread(range(total), total if most is None else most)))
 
 
 def kept(relevance: Mapping[int, Sequence[float]], criteria: int, top: int = TOP) -> dict[int, list[int]]:

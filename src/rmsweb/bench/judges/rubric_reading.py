@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rmsweb.bench.judges.rubric_score import SLACK, Criterion, Rubric, finite, parse_rubric
 from rmsweb.errors import DataError
 from rmsweb.replies.repair import MalformedJson, read_json
+from rmsweb.tasksets.rubrics import SLACK, Criterion, Rubric, finite, parse_rubric
 
 TRIES = 200
 """Most opening brackets of a reply at which an answer is looked for."""
@@ -155,7 +155,8 @@ def read_baseline(text: str, rubric: Rubric) -> Rubric:
 
 
 def read_relevance(text: str, count: int) -> list[float]:
-    """How much one screenshot says about each criterion, 0 to 10."""
+    """How much one screenshot says about each criterion: a whole number, 0 to 10; a fraction is cut off, as upstream
+    does (the bounds by which screenshots are kept are whole)."""
     first = answer(text, "criterion_0", "0", "scores")
     given = first["scores"] if isinstance(first.get("scores"), dict) else first
     scores = []
@@ -166,7 +167,7 @@ def read_relevance(text: str, count: int) -> list[float]:
         score = _number(given[names[0]], f"criterion_{index}")
         if not 0 <= score <= 10:
             raise Unreadable(f"criterion_{index} is {score:g}, not between 0 and 10")
-        scores.append(score)
+        scores.append(float(int(score)))
     return scores
 
 

@@ -5,8 +5,9 @@ call carries at most one screenshot. A stage that cannot be read raises Broken w
 where upstream would go on with zeros, with the baseline or without penalties, nothing is scored here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from string import Template
 from typing import TypeVar
 
@@ -15,13 +16,13 @@ from rmsweb.bench.judges import rubric_reading as reading
 from rmsweb.bench.judges.asking import Asker, NoReply, image, text
 from rmsweb.bench.judges.rubric_layout import Found, Pictures
 from rmsweb.bench.judges.rubric_reading import Boundary, Diagnosis, Evidence, Unreadable
-from rmsweb.bench.judges.rubric_score import Rubric, parse_rubric
 from rmsweb.bench.reading import Act, acts
 from rmsweb.chat import Message, Reply
 from rmsweb.errors import ConfigError
 from rmsweb.judge import REFUSAL, Unjudged
 from rmsweb.policy import neutral, one_line
 from rmsweb.records import Trajectory
+from rmsweb.tasksets.rubrics import Rubric, parse_rubric
 
 T = TypeVar("T")
 
@@ -62,12 +63,18 @@ FIELDS: Mapping[str, frozenset[str]] = {
 """Text of a stage -> the `$placeholders` it may have; the names are upstream's, so that its texts fit."""
 
 
+OUTAGES: frozenset[Unjudged] = frozenset({"infra", "overflow", "not_stored"})
+"""No reply came: another draw would not help."""
+
+
 class Broken(Exception):
     """A stage has no answer; `kind` is the `unjudged` reason."""
 
     def __init__(self, kind: Unjudged, key: str, message: str) -> None:
         super().__init__(f"{key}: {message}")
         self.kind, self.key = kind, key
+        self.keys: tuple[str, ...] = (key,)
+        """Every question whose replies could not be read, where several were asked together."""
 
 
 @dataclass(slots=True)
@@ -154,24 +161,27 @@ class Stages:
     async def relevance(self, case: Case, rubric: Rubric) -> dict[int, list[float]]:
         """Position of a screenshot -> how much it says about each criterion, 0 to 10."""
         values, count = {"rubric_criteria": layout.criteria(rubric)}, len(rubric.items)
-        return {
-            position: await self._ask(
-                case, f"relevance/{position}", "relevance", values, lambda t: reading.read_relevance(t, count), position
+        asked = [
+            partial(
+                self._ask, case, f"relevance/{position}", "relevance", values,
+                lambda t: reading.read_relevance(t, count), position,
             )
             for position in case.pictures.positions
-        }
+        ]  # fmt: skip
+        return dict(zip(case.pictures.positions, await self._together(asked), strict=True))
 
     async def evidence(
         self, case: Case, rubric: Rubric, kept: Mapping[int, Sequence[int]]
     ) -> dict[int, list[Evidence]]:
         """What the kept screenshots show: one question a screenshot, for all criteria that kept it."""
         found: dict[int, list[Evidence]] = {index: [] for index in range(len(rubric.items))}
+        asked = []
         for position in sorted({p for positions in kept.values() for p in positions}):
             wanted = [index for index, positions in kept.items() if position in positions]
             values = {"criteria_info_block": layout.criteria(rubric, wanted)}
-            seen = await self._ask(
-                case, f"evidence/{position}", "evidence", values, _evidence_reader(position, rubric, wanted), position
-            )
+            reader = _evidence_reader(position, rubric, wanted)
+            asked.append(partial(self._ask, case, f"evidence/{position}", "evidence", values, reader, position))
+        for seen in await self._together(asked):
             for index, one in seen.items():
                 found[index].append(one)
         return found
@@ -241,6 +251,22 @@ class Stages:
         return await self._ask(case, "diagnosis", "diagnosis", values, lambda t: reading.read_diagnosis(t, count))
 
     # Asking
+
+    async def _together(self, asked: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+        """Answers of questions that do not depend on each other, in order. Raises as `_ask` does.
+
+        Of several failures a used-up budget weighs most, then an outage (what was never answered is asked as the
+        protocol says), then the first reply in order that cannot be read: it names the others.
+        """
+        found = await self.asker.together(asked)
+        failed = [one for one in found if isinstance(one, Exception)]
+        if not failed:
+            return [one for one in found if not isinstance(one, Exception) and one is not None]
+        unread = tuple(one.key for one in failed if isinstance(one, Broken) and one.kind not in OUTAGES)
+        worst = min(failed, key=lambda one: (isinstance(one, Broken), getattr(one, "key", "") in unread))
+        if isinstance(worst, Broken) and worst.key in unread:
+            worst.keys = unread
+        raise worst
 
     def _judged(self, case: Case, rubric: Rubric, found: Found) -> dict[str, str]:
         kind = case.boundary.kind if case.boundary else "not_permitted"

@@ -2,8 +2,8 @@
 
 Facts: OSU-NLP-Group/Online-Mind2Web `src/methods/webjudge_online_mind2web.py` (`OM2W`: actions without thoughts, the
 final answer is not shown) and `webjudge_general_eval.py` (`General`: thoughts joined to actions, the final act among
-them, pictures that belong to the task lead, looping is a failure). Layout, picture choice and parsers are upstream's,
-see webjudge_parse. Its JPEGs are sent in high detail, at temperature 0.
+them where it is one, pictures that belong to the task lead, looping is a failure). Layout, picture choice and parsers
+are upstream's, see webjudge_parse. Its JPEGs are sent in high detail, at temperature 0.
 
 Differences, all on purpose. A failed question leaves the trajectory unjudged (upstream: the script ends, or a score of
 0). Key points are asked for again where the reply is a refusal or empty, and nothing is judged without them. Where the
@@ -13,11 +13,12 @@ message are labelled as what they are (upstream: as PNG). Reasoning endpoints ge
 limit counts the thinking.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from rmsweb.bench.judges.asking import Asker, NoReply, image, text
+from rmsweb.bench.judges.naming import judge_name, own_wording
 from rmsweb.bench.judges.packs import Pack, Wording, fill
 from rmsweb.bench.judges.pages import NoPicture, jpegs, pages, task_pictures
 from rmsweb.bench.judges.verdicts import infra, settle
@@ -89,7 +90,10 @@ class WebJudge:
         for name, slots in SLOTS.items():
             wording.need(name, slots)
         self.sampling = sampling(config)
-        self.name = judge_name(wording, self.PROTOCOL, asker, f"threshold={self.threshold}")
+        self.name = judge_name(
+            wording.name(self.PROTOCOL), asker.name, own_wording(wording), f"threshold={self.threshold}",
+            config=config, **self.sampling,
+        )  # fmt: skip
 
     async def __call__(self, trajectory: Trajectory) -> Verdict:
         """The verdict; `details` say what each screenshot scored and which were sent. Raises BudgetError."""
@@ -144,11 +148,11 @@ class WebJudge:
         question = text(self._fill("picture", task=trajectory.task.goal, key_points=points))
         before = [_system(self.words["picture_system"]), *self.lead(given)]
         asked = [
-            self._ask(trajectory, f"picture/{number}", [*before, _user(question, image(name, "high"))])
+            partial(self._ask, trajectory, f"picture/{number}", [*before, _user(question, image(name, "high"))])
             for number, name in shown
         ]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        failed = [one for one in found if isinstance(one, BaseException)]
+        found = await self.asker.together(asked)
+        failed = [one for one in found if isinstance(one, Exception)]
         if failed:  # a used-up budget before a question that was not answered
             raise min(failed, key=lambda error: isinstance(error, NoReply))
         replies = [one for one in found if isinstance(one, Reply)]
@@ -263,9 +267,14 @@ class General(WebJudge):
         return PLAIN if plain else HASHES
 
     def actions(self, done: Sequence[Act]) -> str:
-        """Every act, joined with its thought where any act has one."""
-        thoughts = [act.thought for act in done]
-        return history([act.line for act in done], thoughts if any(thoughts) else None)
+        """Every act, joined with its thought where any act has one.
+
+        The one that ends the episode is among them where the agent's action history has it (ours, AgentLab's); the
+        answer of an Online-Mind2Web submission stands in a field of its own, which the script does not show.
+        """
+        listed = [act for act in done if not act.apart]
+        thoughts = [act.thought for act in listed]
+        return history([act.line for act in listed], thoughts if any(thoughts) else None)
 
     def lead(self, given: Sequence[str]) -> list[Message]:
         """Pictures that belong to the task, in a message of their own before the question."""
@@ -276,12 +285,6 @@ def sampling(config: JudgeConfig) -> dict[str, Any]:
     """Sampling of every question of the Online-Mind2Web scripts."""
     reasons = config.model.parameters == "reasoning"
     return {"temperature": 0.0, "max_tokens": REASONING_TOKENS if reasons else TOKENS}
-
-
-def judge_name(wording: Wording, protocol: str, asker: Asker, *options: str) -> str:
-    """Wording, protocol, judge model, options; our own wording by its hash, which may change between releases."""
-    own = (f"prompt={wording.digest}",) if wording.prefix == "rmsweb/" else ()
-    return ":".join((wording.name(protocol), asker.name, *own, *options))
 
 
 def _refused(reply: Reply, *marks: str) -> bool:

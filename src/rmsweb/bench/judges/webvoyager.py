@@ -15,15 +15,17 @@ the numbers are those of its files; elsewhere they count from 0.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rmsweb.actions import ENDING
 from rmsweb.bench.judges.asking import Asker, Pictures, image, text
+from rmsweb.bench.judges.naming import judge_name, own_wording
 from rmsweb.bench.judges.packs import Pack, Wording, fill, fill_format, fill_in_turn
 from rmsweb.bench.judges.pages import NoPicture, jpegs, pages
 from rmsweb.bench.judges.verdicts import Said, infra, settle, without_call
 from rmsweb.bench.judges.webvoyager_parse import (
     Interact,
+    by_final_verdict,
     read_fara,
     read_interact_messages,
     read_molmoweb,
@@ -58,6 +60,9 @@ CUE = "=Your verdict:*"
 class _Family(ABC):
     """What the four have in common: nothing is judged that the machine broke, or that cannot be shown."""
 
+    PROTOCOL: ClassVar[str]
+    SAMPLING: ClassVar[Mapping[str, Any]]
+    """Of the one question: temperature, max_tokens, and a seed where the script gives one."""
     name: str
     asker: Asker
     wording: Wording
@@ -71,6 +76,19 @@ class _Family(ABC):
         except NoPicture as gap:
             return could_not_tell(self.name, "missing_evidence", str(gap))
 
+    def _named(self, config: JudgeConfig, *options: str) -> str:
+        """Wording, protocol, judge model, and every option that changes the result."""
+        return judge_name(
+            self.wording.name(self.PROTOCOL), self.asker.name, own_wording(self.wording), *options,
+            config=config, temperature=self.SAMPLING["temperature"], max_tokens=self.SAMPLING["max_tokens"],
+        )  # fmt: skip
+
+    def _reader(self, upstream: Callable[[Reply], Said]) -> Callable[[Reply], Said]:
+        """How a reply in free words is read: of one that weighs both words, the final verdict under our own wording;
+        under upstream's its own rule, since its published numbers were read by that."""
+        own = self.wording.prefix == "rmsweb/"
+        return (lambda reply: by_final_verdict(reply, upstream)) if own else upstream
+
     @abstractmethod
     async def _judged(self, trajectory: Trajectory) -> Verdict:
         """The same of an episode that can be judged. Raises NoPicture, BudgetError."""
@@ -82,6 +100,8 @@ class Original(_Family):
     `<num>` is k even where fewer exist. No answer is 0 without a call.
     """
 
+    PROTOCOL = "webvoyager/original"
+    SAMPLING: ClassVar[Mapping[str, Any]] = {"temperature": 0.0, "seed": 42, "max_tokens": 1000}
     PACK = Pack(
         "MinorJerry/WebVoyager@5a78967",
         "evaluation/auto_eval.py",
@@ -94,7 +114,7 @@ class Original(_Family):
         self.asker, self.wording = asker, wording
         self.most = config.images or ORIGINAL_IMAGES
         wording.need("user", ("<task>", "<answer>", "<num>"))
-        self.name = _name(wording, "webvoyager/original", asker, f"images={self.most}")
+        self.name = self._named(config, f"images={self.most}")
 
     async def _judged(self, trajectory: Trajectory) -> Verdict:
         if trajectory.answer is None:
@@ -106,10 +126,7 @@ class Original(_Family):
         values = {"<task>": _task(trajectory), "<answer>": neutral(trajectory.answer), "<num>": str(self.most)}
         parts = [text(fill_in_turn(texts["user"], values)), *(image(sha) for _, sha in images), text(texts["cue"])]
         messages = [_message("system", text(texts["system"])), _message("user", *parts)]
-        return await _asked(
-            self, trajectory, messages, read_original, shown, len(every),
-            temperature=0.0, seed=42, max_tokens=1000,
-        )  # fmt: skip
+        return await _asked(self, trajectory, messages, self._reader(read_original), shown, len(every))
 
 
 class Fara(_Family):
@@ -119,6 +136,8 @@ class Fara(_Family):
     A missing answer is judged as the text `<no_answer>`.
     """
 
+    PROTOCOL = "webvoyager/fara"
+    SAMPLING: ClassVar[Mapping[str, Any]] = {"temperature": API_DEFAULT, "max_tokens": PLENTY}
     PACK = Pack(
         "microsoft/fara (tbalt88/fara@9b8af39)",
         "webeval/src/webeval/benchmarks/webvoyager/gpt_eval.py",
@@ -132,7 +151,7 @@ class Fara(_Family):
         self.asker, self.wording = asker, wording
         self.most = config.images or FARA_IMAGES
         wording.need("user", ("<task>", "<answer>", "<num>"))
-        self.name = _name(wording, "webvoyager/fara", asker, f"images={self.most}" if self.most != FARA_IMAGES else "")
+        self.name = self._named(config, f"images={self.most}" if self.most != FARA_IMAGES else "")
 
     async def _judged(self, trajectory: Trajectory) -> Verdict:
         every = pages(trajectory)
@@ -149,9 +168,7 @@ class Fara(_Family):
             _message("user", text(fill_in_turn(texts["user"], values)), *(image(sha) for _, sha in images)),
             _message("user", text(texts["cue"])),
         ]
-        return await _asked(
-            self, trajectory, messages, read_fara, shown, len(every), temperature=API_DEFAULT, max_tokens=PLENTY
-        )
+        return await _asked(self, trajectory, messages, self._reader(read_fara), shown, len(every))
 
 
 class MolmoWeb(_Family):
@@ -162,6 +179,8 @@ class MolmoWeb(_Family):
     answer the agent's last message counts as one, else its last thought. `judge.images` has no effect here.
     """
 
+    PROTOCOL = "webvoyager/molmoweb"
+    SAMPLING: ClassVar[Mapping[str, Any]] = {"temperature": API_DEFAULT, "max_tokens": PLENTY}
     PACK = Pack(
         "allenai/molmoweb@6a841b4",
         "benchmarks/judges/webvoyager_judge.py",
@@ -188,7 +207,7 @@ class MolmoWeb(_Family):
         self.asker, self.wording = asker, wording
         wording.need("user", self.FIELDS)
         wording.need("step", (STEP,))
-        self.name = _name(wording, "webvoyager/molmoweb", asker)
+        self.name = self._named(config)
 
     @property
     def response_format(self) -> dict[str, Any]:
@@ -216,9 +235,7 @@ class MolmoWeb(_Family):
         for number, (_, sha) in enumerate(images, 1):
             parts += [text(fill(texts["step"], {STEP: str(number)})), image(sha)]
         messages = [_message("system", text(texts["system"])), _message("user", *parts)]
-        return await _asked(
-            self, trajectory, messages, read_molmoweb, shown, len(shown), temperature=API_DEFAULT, max_tokens=PLENTY
-        )
+        return await _asked(self, trajectory, messages, read_molmoweb, shown, len(shown))
 
     def _answer(self, trajectory: Trajectory) -> str:
         """The answer, else the last thing the agent said to the user, else its last thought."""
@@ -236,6 +253,8 @@ class OSU(_Family):
     The text names how many are sent. A missing answer is shown as Python's `None`, as the script does.
     """
 
+    PROTOCOL = "webvoyager/osu"
+    SAMPLING: ClassVar[Mapping[str, Any]] = {"temperature": 0.0, "max_tokens": 512}
     PACK = Pack(
         "OSU-NLP-Group/Online-Mind2Web (unclevikram/TripMind@9764b73)",
         "src/methods/webvoyager_eval.py",
@@ -252,7 +271,7 @@ class OSU(_Family):
         self.asker, self.wording = asker, wording
         self.most = config.images or OSU_IMAGES
         fill_format(wording.need("user", ("{task}", "{response}", "{num}")), {"task": "", "response": "", "num": ""})
-        self.name = _name(wording, "webvoyager/osu", asker, f"images={self.most}" if self.most != OSU_IMAGES else "")
+        self.name = self._named(config, f"images={self.most}" if self.most != OSU_IMAGES else "")
 
     async def _judged(self, trajectory: Trajectory) -> Verdict:
         every = pages(trajectory)
@@ -263,7 +282,7 @@ class OSU(_Family):
         pictures = [image(sha, "high") for _, sha in images]
         parts = [text(fill_format(texts["user"], values)), *pictures, text(texts["cue"])]
         messages = [_message("system", text(texts["system"])), _message("user", *parts)]
-        return await _asked(self, trajectory, messages, read_osu, shown, len(every), temperature=0.0, max_tokens=512)
+        return await _asked(self, trajectory, messages, self._reader(read_osu), shown, len(every))
 
 
 async def _asked(
@@ -273,23 +292,16 @@ async def _asked(
     read: Callable[[Reply], Said],
     shown: Shots,
     stored: int,
-    **sampling: Any,
 ) -> Verdict:
     """The verdict of the one question. A reading that differs from upstream's label is marked."""
     verdict = await settle(
         judge.asker, trajectory, judge.name, messages, read,
-        pictures=[number for number, _ in shown], details={"screenshots": stored}, **sampling,
+        pictures=[number for number, _ in shown], details={"screenshots": stored}, **judge.SAMPLING,
     )  # fmt: skip
     label = verdict.details.get("upstream_label")
     if verdict.success is not None and label is not None and int(verdict.success) != label:
         return verdict.model_copy(update={"details": {**verdict.details, "differs_from_upstream": True}})
     return verdict
-
-
-def _name(wording: Wording, protocol: str, asker: Asker, *options: str) -> str:
-    """Wording, protocol, judge model, and every option that changes the result; our own wording by its hash."""
-    own = [f"prompt={wording.digest}"] if wording.prefix == "rmsweb/" else []
-    return ":".join((wording.name(protocol), asker.name, *own, *(option for option in options if option)))
 
 
 def _some(shown: Shots) -> Shots:

@@ -7,7 +7,8 @@ the reply holds no verdict word of its protocol. Never asks a model, never touch
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rmsweb.bench.judges.verdicts import Said
@@ -86,6 +87,16 @@ _NO = re.compile(
 """Ways to say no that hold the letters SUCCESS."""
 _YES = re.compile(r"(?<![A-Za-z])SUCCESS(?:FUL)?(?![A-Za-z])")
 _FAILED = re.compile(r"(?<![A-Za-z])(?:FAILURES?|FAILED|FAIL|INCORRECT)(?![A-Za-z])")
+_LABELLED = re.compile(
+    rf"(?i:\bverdict)(?:{_SPACE}|[:=]|(?i:is\b))*(?:(?P<no>(?i:not){_SPACE}+SUCCESS|UNSUCCESSFUL|FAILURE)|SUCCESS(?:FUL)?)"
+    rf"(?![\w/])[*_`\"')\]]*\s*(?:$|[.;!(—–]|\n)",
+)
+"""A verdict behind its label, wherever that stands; nothing follows that could take it back in the same breath."""
+_ALONE = re.compile(
+    rf"^{_SPACE}*(?:(?P<no>(?i:not){_SPACE}+SUCCESS|UNSUCCESSFUL|FAILURE)|SUCCESS(?:FUL)?)[*_`\"')\].!]*[ \t\r]*$",
+    re.MULTILINE,
+)
+"""A verdict that is the whole of a line."""
 _FIELD = re.compile(r"\"verdict\"\s*:\s*\"([A-Z]+)\"")
 _FENCE = re.compile(r"^\s*```[A-Za-z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
@@ -106,6 +117,19 @@ def read_fara(reply: Reply) -> Said:
     """Fara: as the original, but neither is 0 (gpt_eval.py)."""
     label = 1 if "SUCCESS" in reply.text and "NOT SUCCESS" not in reply.text else 0
     return _said(reply, label, failure=False)
+
+
+def by_final_verdict(reply: Reply, upstream: Callable[[Reply], Said]) -> Said:
+    """Our own wording's reading: of a reply that weighs both words the final verdict, else what `upstream` reads.
+
+    Final is the last word behind `Verdict:`, without such a label the last one that has a line for itself. A cut reply
+    has no final verdict. `upstream_label` stays upstream's.
+    """
+    said, body = upstream(reply), spoken(reply.text)
+    marks = list(_LABELLED.finditer(body)) or list(_ALONE.finditer(body))
+    if not marks or reply.finish == "length":
+        return said
+    return replace(said, success=marks[-1]["no"] is None)
 
 
 def read_osu(reply: Reply) -> Said:
