@@ -16,7 +16,7 @@ from rmsweb.config import Config, load
 from rmsweb.errors import RmswebError, RunError
 from rmsweb.pieces import Piece, finished, run_pieces
 from rmsweb.progress import Silent
-from rmsweb.store import Run
+from rmsweb.store import Run, take
 
 PLAN = [Piece("samples", "samples", ("collect",)), Piece("again", "samples", ("collect",), after=("samples",))]
 
@@ -64,6 +64,14 @@ def test_other_settings_are_refused_with_the_stages_own_message(recipe: Path, tm
         run.log({"more": 1})
     with pytest.raises(RunError, match=r"inputs.collect: .*/collect has changed since"):
         run_pieces(PLAN, tmp_path, recipe, [], Silent())
+
+
+def test_two_at_once_in_one_folder_are_refused_before_anything_is_done(recipe: Path, tmp_path: Path) -> None:
+    before = manifests(tmp_path)
+    with take(tmp_path), pytest.raises(RunError, match="is being written by another process"):
+        run_pieces(PLAN, tmp_path, recipe, [], Silent())
+    assert manifests(tmp_path) == before
+    run_pieces(PLAN, tmp_path, recipe, [], Silent())
 
 
 def test_only_a_stage_that_says_so_is_finished(recipe: Path, tmp_path: Path) -> None:

@@ -210,3 +210,18 @@ def test_a_line_of_metrics_that_is_no_object_names_the_file(tmp_path: Path) -> N
     (tmp_path / "r/metrics.jsonl").write_text("[1]\n")
     with pytest.raises(DataError, match=r"metrics.jsonl:1: not a line of metrics: no object"):
         Run.read_only(tmp_path / "r").metrics()
+
+
+def test_a_finished_run_that_lost_records_is_not_read(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        for i in range(3):
+            run.append("verdict", verdict(i))
+        run.finish(verdicts=3)
+    file = tmp_path / "r/verdicts.jsonl"
+    whole = file.read_bytes()
+    for cut in (whole[:-5], b""):
+        file.write_bytes(cut)
+        with pytest.raises(DataError, match=r"verdicts.jsonl: holds [20] of the 3 records that run.json counts"):
+            Run.read_only(tmp_path / "r").read("verdict", Verdict)
+    file.write_bytes(whole)
+    assert len(Run.read_only(tmp_path / "r").read("verdict", Verdict)) == 3

@@ -22,7 +22,7 @@ from typing import IO
 
 from rmsweb.errors import RmswebError
 from rmsweb.progress import Progress, Silent
-from rmsweb.store import Run
+from rmsweb.store import Run, take
 
 SLOTS = 2
 MOST_LINES, LONGEST = 12, 300
@@ -64,8 +64,14 @@ def finished(folder: Path) -> bool:
 def run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[str], show: Progress) -> None:
     """Run the pieces, `SLOTS` at a time, each when what it needs is there; those that are finished are kept.
 
-    Raises RmswebError when one fails or was finished with other settings or inputs.
+    Raises RmswebError when one fails or was finished with other settings or inputs, or when another process runs
+    pieces in the same folder.
     """
+    with take(out):
+        _run_pieces(plan, out, recipe, sets, show)
+
+
+def _run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[str], show: Progress) -> None:
     if missing := {name for piece in plan for name in piece.after} - {piece.name for piece in plan}:
         raise ValueError(f"the plan waits for {', '.join(sorted(missing))}, which is not in it")
     waiting, done, running = list(plan), set[str](), dict[str, multiprocessing.process.BaseProcess]()

@@ -161,16 +161,7 @@ class Run:
         """
         path = Path(path)
         _refuse_folder_of_runs(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            lock = (path / ".lock").open("w")
-        except OSError as error:
-            raise RunError(f"{path} cannot be a run directory ({error.strerror}); choose another -o") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise RunError(f"{path} is being written by another process; wait for it, or choose another -o") from None
+        lock = take(path)
         try:
             run = cls(path, cls._manifest(path, verb, config, inputs or {}, compare), lock)
             run.finished_before = run.finished
@@ -232,11 +223,16 @@ class Run:
 
     def read(self, noun: str, model: type[R]) -> list[R]:
         """All whole records of a noun, in the order they were appended. Of a trajectory the last line counts: an
-        episode that the machine broke is played again under its id."""
+        episode that the machine broke is played again under its id. Raises DataError when a finished run lacks any."""
         records = list(read_jsonl(self.file(noun), model))
-        if noun != "trajectory":
-            return records
-        return list({record.id: record for record in records}.values())  # type: ignore[attr-defined]
+        if noun == "trajectory":
+            records = list({record.id: record for record in records}.values())  # type: ignore[attr-defined]
+        counted = self.manifest.get("counts", {}).get(self.file(noun).stem) if self.finished else None
+        if isinstance(counted, int) and len(records) < counted:
+            raise DataError(
+                f"holds {len(records)} of the {counted} records that run.json counts; put them back", self.file(noun)
+            )
+        return records
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
@@ -317,6 +313,21 @@ def _origin() -> dict[str, Any]:
         "versions": versions,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def take(path: Path) -> IO[str]:
+    """Make a folder and be its only writer until what is returned is closed. Raises RunError when another one is."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("w")
+    except OSError as error:
+        raise RunError(f"{path} cannot be a run directory ({error.strerror}); choose another -o") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise RunError(f"{path} is being written by another process; wait for it, or choose another -o") from None
+    return lock
 
 
 def _refuse_folder_of_runs(path: Path) -> None:
