@@ -9,14 +9,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rmsweb.actions import ENDING, Answer
+from rmsweb.actions import ENDING
 from rmsweb.records import Step, Trajectory
 
 _SEED = re.compile(r"/seed-\d+\Z")
 QUOTED = 80
 """Most letters of an element's name in an action line."""
-ANSWER_APART = frozenset({"om2w"})
-"""Formats whose answer is a field of its own (`final_result_response`) and no line of the action history."""
+ANSWER_APART = frozenset({"om2w", "om2w_v2"})
+"""Formats whose last word is a field of its own (`final_result_response`) or a step that their judge leaves out of the
+action history (`TASK_COMPLETE`)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,7 +37,7 @@ class Act:
     final: bool
     """It ended the episode."""
     apart: bool = False
-    """It is an answer that its format keeps apart from the actions: no action history of it holds one."""
+    """It is the last word, which its format keeps apart from the actions: no action history of it holds one."""
 
 
 def imported(trajectory: Trajectory) -> str:
@@ -75,7 +76,7 @@ def acts(trajectory: Trajectory) -> list[Act]:
             after=step.after.image,
             url=step.before.url,
             final=isinstance(step.decision.action, ENDING),
-            apart=apart and isinstance(step.decision.action, Answer),
+            apart=apart and isinstance(step.decision.action, ENDING),
         )
         for step in trajectory.steps
         if step.decision.action is not None or (step.decision.fault is None and step.decision.intent)

@@ -110,7 +110,7 @@ def test_a_picture_that_is_not_stored_is_named(tmp_path: Path) -> None:
 
 def test_formats_that_are_only_read_and_runs_without_trajectories(tmp_path: Path) -> None:
     run, _ = run_with(tmp_path / "run", [])
-    with pytest.raises(ConfigError, match="'molmoweb' cannot be written; choose om2w, webvoyager, fara, chat"):
+    with pytest.raises(ConfigError, match="'molmoweb' cannot be written; choose om2w, om2w_v2, webvoyager, fara, chat"):
         export_runs("molmoweb", run, tmp_path / "out")
     with pytest.raises(DataError, match="no trajectory to export"):
         export_runs("om2w", run, tmp_path / "out")

@@ -19,8 +19,8 @@ def task(id: str, goal: str = "buy a mug") -> Task:
 
 def test_names() -> None:
     read_only = ["molmoweb", "browser_use", "agentlab", "magnitude", "bu_bench"]
-    assert names() == list(FORMATS) and set(FORMATS) == {"om2w", "webvoyager", "fara", *read_only}
-    assert names(writable=True) == ["om2w", "webvoyager", "fara", "chat"]
+    assert names() == list(FORMATS) and set(FORMATS) == {"om2w", "om2w_v2", "webvoyager", "fara", *read_only}
+    assert names(writable=True) == ["om2w", "om2w_v2", "webvoyager", "fara", "chat"]
 
 
 def test_auto_refuses_a_mixture_and_names_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ The format cannot hold: structured actions (an action comes back as its line), t
 that were no action, how an episode without an answer ended, URLs, tokens, times, effects, viewport, attempt, policy.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from pydantic import JsonValue
 from rmsweb.actions import Answer
 from rmsweb.bench import reading
 from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move, seen_by, stored_verdict
-from rmsweb.bench.formats.files import child, field, inside, json_bytes, number, read_json, texts
+from rmsweb.bench.formats.files import MOST_BYTES, child, field, inside, json_bytes, number, read_json, texts
 from rmsweb.bench.formats.pictures import Pictures, numbered, stored, write_numbered
+from rmsweb.errors import DataError
 from rmsweb.records import Stop, Trajectory, Verdict
 from rmsweb.store import Images
 
@@ -30,15 +32,30 @@ RESULT = "result.json"
 PICTURES = "trajectory"
 
 
+SECOND = "online-mind2web-v2"
+"""`schema_version` of the second layout, which has a module of its own."""
+_SECOND = re.compile(rb'"schema_version"\s*:\s*"' + SECOND.encode() + rb'"')
+
+
 def units(folder: Path, names: list[str]) -> list[Path]:
     """Attempts of this folder."""
-    return [folder] if RESULT in names else []
+    return [folder] if RESULT in names and not second_layout(folder / RESULT) else []
+
+
+def second_layout(path: Path) -> bool:
+    """Whether a result.json says that it is of the second layout, wherever in the file."""
+    try:
+        return not path.is_symlink() and path.stat().st_size <= MOST_BYTES and bool(_SECOND.search(path.read_bytes()))
+    except OSError:
+        return False
 
 
 def read(folder: Path, pictures: Pictures) -> Attempt:
     """One submission. Raises DataError: fields of a wrong type, pictures whose order is not known."""
     path = child(folder, RESULT)
     data = read_json(path, dict)
+    if (version := data.get("schema_version")) is not None:
+        raise DataError(f"schema_version {version!r} is not known; known are none and {SECOND}", path)
     task_id = field(data, "task_id", str, path, folder.name)
     judged = data.get("judge")
     actions = texts(data, "action_history", path, needed=not isinstance(judged, dict))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rmsweb.bench.formats import agentlab, browser_use, bu_bench, fara, magnitude, molmoweb, om2w, webvoyager
+from rmsweb.bench.formats import agentlab, browser_use, bu_bench, fara, magnitude, molmoweb, om2w, om2w_v2, webvoyager
 from rmsweb.bench.formats.attempts import Attempt
 from rmsweb.bench.formats.files import walk
 from rmsweb.bench.formats.pictures import Pictures
@@ -29,6 +29,7 @@ class Format(NamedTuple):
 
 FORMATS: Mapping[str, Format] = {
     "om2w": Format(om2w.units, om2w.read, om2w.place, om2w.write),
+    "om2w_v2": Format(om2w_v2.units, om2w_v2.read, om2w_v2.place, om2w_v2.write),
     "webvoyager": Format(webvoyager.units, webvoyager.read, webvoyager.place, webvoyager.write),
     "fara": Format(fara.units, fara.read, fara.place, fara.write, says_broken=True),
     "molmoweb": Format(molmoweb.units, molmoweb.read),

@@ -1,0 +1,149 @@
+"""Online-Mind2Web submissions in the second layout (`schema_version` "online-mind2web-v2"). Read and write.
+
+`<root>/<task_id>/result.json`: `task`, `task_id`, `agent_final_answer`, `reference_length` (a number of the task file),
+`action_history[]` of `step` (0, 1 ...), `screenshot` (a file in `trajectory/`, `0000.png`), `url`, `action`,
+`action_status` (SUCCESS, FAILED or null; the action's line ends in `| FAILED` then), `thought`. The last step is
+`TASK_COMPLETE -> ANSWER: <answer>`: the agent's own output, which the leaderboard's judge leaves out of the
+action history while it shows its picture. The schema is known from public writers and their checks, not
+from upstream's own file. They differ in whether a screenshot is the page before or after its action; here it is the
+page that the action was decided on.
+
+The format cannot hold: structured actions, replies that were no action, the page after the last action of an episode
+that did not end itself, how that ended, tokens, times, effects, viewport, attempt, policy.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from rmsweb.actions import Answer, Terminate
+from rmsweb.bench import reading
+from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move
+from rmsweb.bench.formats.files import child, field, inside, json_bytes, one, read_json
+from rmsweb.bench.formats.om2w import PICTURES, RESULT, SECOND, second_layout
+from rmsweb.bench.formats.pictures import Pictures, Shots, write_numbered
+from rmsweb.errors import DataError
+from rmsweb.records import Stop, Trajectory
+from rmsweb.store import Images
+
+COMPLETE = "TASK_COMPLETE"
+_ANSWER = re.compile(rf"{COMPLETE}\s*(?:->\s*ANSWER:\s*(.*))?\Z", re.DOTALL)
+_STATUS = re.compile(r"\s*\|\s*(SUCCESS|FAILED)\s*\Z")
+_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def units(folder: Path, names: list[str]) -> list[Path]:
+    """Attempts of this folder."""
+    return [folder] if RESULT in names and second_layout(folder / RESULT) else []
+
+
+def read(folder: Path, pictures: Pictures) -> Attempt:
+    """One submission. Raises DataError: fields of a wrong type."""
+    path = child(folder, RESULT)
+    data = read_json(path, dict)
+    task_id = field(data, "task_id", str, path, folder.name)
+    notes = [] if task_id == folder.name else [f"task_id {task_id!r} lies in folder {folder.name!r}"]
+    said = field(data, "agent_final_answer", str, path, "").strip() or None
+    moves, shots = [], Shots()
+    ended = False
+    for at, step in enumerate(field(data, "action_history", list, path)):
+        if not isinstance(step, dict):
+            raise DataError(f"action_history, entry {at} is no object", path)
+        if step.get("step") not in (None, at):
+            notes.append(f"entry {at} of action_history says that it is step {step['step']!r}")
+        shots.append((at, _picture(field(step, "screenshot", str, path, ""), folder, pictures)))
+        move = _move(step, at, said, path)
+        moves.append(move)
+        ended = isinstance(move.action, Answer | Terminate)
+    if said is not None and not ended:
+        moves.append(Move(action=Answer(text=said), raw=said))
+        notes.append(f"it has an answer and no step {COMPLETE}")
+        ended = True
+    last = moves[-1].action if moves else None
+    return Attempt(
+        task_id=task_id,
+        goal=field(data, "task", str, path, ""),
+        moves=moves,
+        shots=shots,
+        seen=[sha for _, sha in shots],
+        answer=last.text or None if isinstance(last, Answer) else None,
+        stop=Stop.ANSWERED if ended else Stop.DONE,
+        detail="" if ended else UNSAID,
+        start_url=moves[0].url if moves else "",
+        facts={"reference_length": field(data, "reference_length", int, path, 0), "layout": SECOND},
+        notes=notes,
+        viewport=pictures.size,
+    )
+
+
+def _picture(name: str, folder: Path, pictures: Pictures) -> str:
+    if name.startswith("data:image/"):
+        return pictures.add_base64(name, "in a data address")
+    return pictures.add(inside(folder, name, folder / PICTURES), one(name)[:200] or "without a name")
+
+
+def _move(step: dict[str, Any], at: int, said: str | None, path: Path) -> Move:
+    """A step as a move; the last act of the agent where it says that the task is complete."""
+    line = field(step, "action", str, path, f"step {at}").strip()
+    status = _STATUS.search(line)
+    thought, url = field(step, "thought", str, path, ""), field(step, "url", str, path, "")
+    if found := _ANSWER.match(line):
+        text = said or (found.group(1) or "").strip()
+        action = Answer(text=text) if text else Terminate(status="success")
+        return Move(action=action, thought=thought, raw=line, url=url)
+    failed = "FAILED" in (step.get("action_status"), status.group(1) if status else "")
+    plain = line[: status.start()] if status else line
+    return Move(intent=plain or line, thought=thought, raw=line, url=url, error="FAILED" if failed else "")
+
+
+def place(trajectory: Trajectory) -> tuple[str, ...]:
+    """Folder of a trajectory below the root, before it is made safe."""
+    return (trajectory.task.id,)
+
+
+def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
+    """Write one submission into `folder`; returns what could not be written as it is, or what upstream would refuse."""
+    acts = reading.acts(trajectory)
+    _, notes = write_numbered(images, [act.before for act in acts], folder / PICTURES, "{:04d}.png", 0)
+    errors = {step.index: step.effect.error for step in trajectory.steps}
+    steps = []
+    for number, act in enumerate(acts):
+        failed = bool(errors.get(act.index)) and not act.final
+        line = f"{COMPLETE} -> ANSWER: {trajectory.answer or ''}".strip() if act.final else act.line
+        steps.append(
+            {
+                "step": number,
+                "screenshot": f"{number:04d}.png",
+                "url": act.url or None,
+                "action": f"{line} | FAILED" if failed else line,
+                "action_status": "FAILED" if failed else None,
+                "thought": act.thought or None,
+            }
+        )
+    length = trajectory.task.meta.get("reference_length") or _stated(trajectory)
+    if not isinstance(length, int) or length < 1:
+        notes.append("reference_length is not known: run or import with Online-Mind2Web's task file")
+    if not acts or not acts[-1].final:
+        notes.append(
+            f"it did not end itself: there is no step {COMPLETE}, and the page after the last action is left out"
+        )
+    if trajectory.stop is Stop.GAVE_UP:
+        notes.append(f"it gave up: the layout knows only {COMPLETE}")
+    if not _ID.match(trajectory.task.id):
+        notes.append(f"task_id {trajectory.task.id!r} has letters that upstream's check refuses")
+    result = {
+        "schema_version": SECOND,
+        "task": trajectory.task.goal,
+        "task_id": trajectory.task.id,
+        "agent_final_answer": trajectory.answer or None,
+        "reference_length": length if isinstance(length, int) else None,
+        "action_history": steps,
+    }
+    (folder / RESULT).write_bytes(json_bytes(result))
+    return notes
+
+
+def _stated(trajectory: Trajectory) -> Any:
+    """The number that an imported submission stated."""
+    facts = trajectory.evidence.get("imported")
+    return facts.get("reference_length") if isinstance(facts, dict) else None
