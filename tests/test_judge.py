@@ -12,7 +12,7 @@ from rmsweb.bench.judges import build
 from rmsweb.chat import ChatModel, EndpointModel, Reply
 from rmsweb.config import JudgeConfig, ModelConfig
 from rmsweb.errors import BudgetError
-from rmsweb.judge import Judge, RuleJudge, Said, inefficient, judge_messages, outcome, read_verdict, shown
+from rmsweb.judge import Judge, ReadVerdict, RuleJudge, inefficient, judge_messages, outcome, read_verdict, shown
 from rmsweb.records import (
     Box,
     Decision,
@@ -104,8 +104,10 @@ def test_no_verdict_is_made_up(text: str) -> None:
 
 
 def test_the_parts_of_a_verdict() -> None:
-    assert read_verdict("VERDICT: CANNOT_TELL\nREASON: dark") == Said(None, None, "dark")
-    assert read_verdict("VERDICT: FAILURE\nFIRST_ERROR: step 3\nREASON: it\nwas late") == Said(False, 3, "it was late")
+    assert read_verdict("VERDICT: CANNOT_TELL\nREASON: dark") == ReadVerdict(None, None, "dark")
+    assert read_verdict("VERDICT: FAILURE\nFIRST_ERROR: step 3\nREASON: it\nwas late") == ReadVerdict(
+        False, 3, "it was late"
+    )
 
 
 async def test_a_chat_judge_judges() -> None:

@@ -80,7 +80,7 @@ class RuleJudge:
         return self.suite.check(trajectory.task, trajectory.answer, evidence)
 
 
-class Said(NamedTuple):
+class ReadVerdict(NamedTuple):
     """What a judge's reply says. `success` None: the judge itself says that it cannot tell. Steps count from 1."""
 
     success: bool | None
@@ -88,7 +88,7 @@ class Said(NamedTuple):
     reason: str = ""
 
 
-def read_verdict(text: str) -> Said | None:
+def read_verdict(text: str) -> ReadVerdict | None:
     """Reads a judge's reply; None when it holds no verdict, or two that differ.
 
     The verdict is a whole word that stands alone in the first line, or in a line that begins with a label (`Verdict:`,
@@ -105,7 +105,7 @@ def read_verdict(text: str) -> Said | None:
         return None
     error, reason = _FIRST_ERROR.search(body), _REASON.search(body)
     why = reason.group(1) if reason else " ".join(lines[1:])
-    return Said(found.pop(), int(error.group(1)) if error else None, one_line(why.strip(' "}'), 500))
+    return ReadVerdict(found.pop(), int(error.group(1)) if error else None, one_line(why.strip(' "}'), 500))
 
 
 def shown(trajectory: Trajectory, most: int) -> list[tuple[int, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rmsweb.bench.judges import rubric_reading as reading
-from rmsweb.bench.judges.rubric_layout import Pictures, chosen, evidence, kept
+from rmsweb.bench.judges.rubric_layout import Chosen, chosen, evidence, kept
 from rmsweb.bench.judges.rubric_reading import Unreadable
 from rmsweb.tasksets.rubrics import parse_rubric
 
@@ -207,5 +207,5 @@ def test_screenshots_beyond_the_budget_are_named() -> None:
     few = chosen(30, 10)
     assert (few.positions[0], few.positions[-1], len(few.positions)) == (0, 29, 10)
     assert "Not looked at" in evidence(RUBRIC, {}, few) and " 2, 3," in few.gaps
-    assert chosen(3, None) == Pictures(3, (0, 1, 2)) and chosen(3, None).gaps == ""
+    assert chosen(3, None) == Chosen(3, (0, 1, 2)) and chosen(3, None).gaps == ""
     assert chosen(3, 1).positions == (2,)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmsweb.bench.judges.rubric_score import recompute, success_labels
-from rmsweb.bench.judges.rubric_table import Judged, judged, process_outcome_table
+from rmsweb.bench.judges.rubric_table import RubricRow, judged, process_outcome_table
 from rmsweb.errors import DataError
 from rmsweb.records import Verdict
 from rmsweb.tasksets.rubrics import parse_rubric
@@ -142,11 +142,11 @@ def test_a_score_file_that_cannot_be_recomputed_is_an_error(stored: dict[str, An
 
 def test_process_and_outcome_stand_side_by_side_and_refusals_apart() -> None:
     rows = [
-        Judged("flights", True, False, 0.9),
-        Judged("flights", True, True, 1.0),
-        Judged("flights", None, None),
-        Judged("jobs", False, None, 0.5),
-        Judged("flights", True, True, 1.0, refusal=True),
+        RubricRow("flights", True, False, 0.9),
+        RubricRow("flights", True, True, 1.0),
+        RubricRow("flights", None, None),
+        RubricRow("jobs", False, None, 0.5),
+        RubricRow("flights", True, True, 1.0, refusal=True),
     ]
     table = process_outcome_table(rows)
     flights, jobs = table.segments
@@ -162,5 +162,5 @@ def test_process_and_outcome_stand_side_by_side_and_refusals_apart() -> None:
 def test_a_verdict_becomes_a_row_and_what_it_lacks_stays_open() -> None:
     details: dict[str, Any] = {"process_passed": True, "process_score": 1, "outcome": False}
     row = judged("jobs", Verdict(success=False, judge="j", details=details))
-    assert row == Judged("jobs", True, False, 1.0)
-    assert judged("jobs", Verdict(success=None, judge="j", unjudged="infra")) == Judged("jobs", None, None)
+    assert row == RubricRow("jobs", True, False, 1.0)
+    assert judged("jobs", Verdict(success=None, judge="j", unjudged="infra")) == RubricRow("jobs", None, None)

@@ -29,7 +29,7 @@ Found = Mapping[int, Sequence[Evidence]]
 
 
 @dataclass(slots=True, frozen=True)
-class Pictures:
+class Chosen:
     """The screenshots of a run, one for each action, and which of them are looked at."""
 
     total: int
@@ -45,9 +45,9 @@ class Pictures:
         return f"Not looked at, for lack of room: {', '.join(left)}. These actions were taken all the same."
 
 
-def chosen(total: int, most: int | None) -> Pictures:
+def chosen(total: int, most: int | None) -> Chosen:
     """All screenshots, or those that `judge.spread` takes where there are more than `most`."""
-    return Pictures(total, tuple(spread(range(total), total if most is None else most)))
+    return Chosen(total, tuple(spread(range(total), total if most is None else most)))
 
 
 def kept(relevance: Mapping[int, Sequence[float]], criteria: int, top: int = TOP) -> dict[int, list[int]]:
@@ -140,7 +140,7 @@ def scored(rubric: Rubric) -> str:
     return neutral("\n".join(lines))
 
 
-def evidence(rubric: Rubric, found: Found, pictures: Pictures, wanted: Sequence[int] | None = None) -> str:
+def evidence(rubric: Rubric, found: Found, pictures: Chosen, wanted: Sequence[int] | None = None) -> str:
     """What the screenshots show, by criterion and in the order of the run, and what nobody looked at."""
     lines = [pictures.gaps] if pictures.gaps else []
     for index in range(len(rubric.items)) if wanted is None else wanted:

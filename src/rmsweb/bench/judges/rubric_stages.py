@@ -14,7 +14,7 @@ from typing import TypeVar
 from rmsweb.bench.judges import rubric_layout as layout
 from rmsweb.bench.judges import rubric_reading as reading
 from rmsweb.bench.judges.asking import Asker, NoReply, image, text
-from rmsweb.bench.judges.rubric_layout import Found, Pictures
+from rmsweb.bench.judges.rubric_layout import Chosen, Found
 from rmsweb.bench.judges.rubric_reading import Boundary, Diagnosis, Evidence, Unreadable
 from rmsweb.bench.reading import Act, acts
 from rmsweb.chat import Message, Reply
@@ -86,7 +86,7 @@ class Case:
     shots: list[tuple[int, str]]
     """(number, SHA-256) of its screenshots: one for each action, the page it was decided on; and the page behind the
     last action where that one did not end the run by itself."""
-    pictures: Pictures
+    pictures: Chosen
     boundary: Boundary | None = None
 
     @classmethod

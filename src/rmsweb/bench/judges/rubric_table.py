@@ -11,7 +11,7 @@ from rmsweb.records import Verdict
 
 
 @dataclass(slots=True, frozen=True)
-class Judged:
+class RubricRow:
     """One attempt as the table sees it."""
 
     segment: str
@@ -67,10 +67,10 @@ class Table:
     refusals: tuple[Line, ...]
 
 
-def judged(segment: str, verdict: Verdict, *, refusal: bool = False) -> Judged:
+def judged(segment: str, verdict: Verdict, *, refusal: bool = False) -> RubricRow:
     """A verdict of a rubric protocol as a row. `segment`: where the task belongs (WebTailBench's `benchmark`)."""
     process, outcome, score = (verdict.details.get(name) for name in ("process_passed", "outcome", "process_score"))
-    return Judged(
+    return RubricRow(
         segment=segment,
         process=process if isinstance(process, bool) else None,
         outcome=outcome if isinstance(outcome, bool) else None,
@@ -79,18 +79,18 @@ def judged(segment: str, verdict: Verdict, *, refusal: bool = False) -> Judged:
     )
 
 
-def process_outcome_table(rows: Iterable[Judged]) -> Table:
+def process_outcome_table(rows: Iterable[RubricRow]) -> Table:
     """Rows by segment, sorted by name. A refusal task counts in `refusals` only, whatever its segment."""
     given = list(rows)
     tasks, refusals = [r for r in given if not r.refusal], [r for r in given if r.refusal]
     return Table(_lines(tasks), _line("all", tasks), _lines(refusals))
 
 
-def _lines(rows: Sequence[Judged]) -> tuple[Line, ...]:
+def _lines(rows: Sequence[RubricRow]) -> tuple[Line, ...]:
     return tuple(_line(name, [r for r in rows if r.segment == name]) for name in sorted({r.segment for r in rows}))
 
 
-def _line(segment: str, rows: Sequence[Judged]) -> Line:
+def _line(segment: str, rows: Sequence[RubricRow]) -> Line:
     scores = [row.score for row in rows if row.score is not None]
     return Line(
         segment=segment,

@@ -33,7 +33,7 @@ class Message(Open):
     content: str | list[dict[str, Any]] | None = None
 
 
-class Said(Open):
+class ChoiceMessage(Open):
     """The text of a choice."""
 
     content: str | None = None
@@ -42,7 +42,7 @@ class Said(Open):
 class Choice(Open):
     """One choice of the endpoint's answer."""
 
-    message: Said
+    message: ChoiceMessage
 
 
 class Response(Open):
