@@ -154,11 +154,12 @@ async def test_training_on_the_exam_is_refused_before_the_first_episode(tmp_path
     assert json.loads((tmp_path / "apart/scores.json").read_text())["disjoint"]["heldout"]["goals"] == 20
 
 
-def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
+def trained_on(tmp_path: Path, count: int) -> Path:
+    """A run of rl, behind it one of sft and samples of so many tasks, and a checkpoint that is no run."""
     source = tmp_path / "samples"
     suite = NumberSuite(Images(tmp_path / "images"))
     with Run.open(source, "samples", Config()) as run:
-        for task in suite.tasks(SuiteConfig(count=3)):
+        for task in suite.tasks(SuiteConfig(count=count)):
             run.append(
                 "sample",
                 TrainSample.model_validate(
@@ -175,12 +176,40 @@ def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
     weights = tmp_path / "sft/checkpoint/model.safetensors"
     weights.parent.mkdir()
     weights.write_bytes(b"x")
-    Run.open(tmp_path / "rl", "rl", Config(), {"sft": weights}).close()
-    assert [t.seed for t in training_tasks([tmp_path / "rl"])] == [100, 101, 102]
-    source.rename(tmp_path / "elsewhere")
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "config.json").write_text("{}")
+    Run.open(tmp_path / "rl", "rl", Config(), {"sft": weights.parent, "start": base}).close()
+    return tmp_path / "rl"
+
+
+def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
+    trained = [trained_on(tmp_path / "all", 3)]
+    assert [t.seed for t in training_tasks(trained)] == [100, 101, 102]
+    (tmp_path / "all").rename(tmp_path / "moved")
+    assert [t.seed for t in training_tasks([tmp_path / "moved/rl"])] == [100, 101, 102]
+
+
+def test_what_was_trained_on_is_not_known_when_it_is_gone_or_changed(tmp_path: Path) -> None:
+    trained = [trained_on(tmp_path / "all", 3)]
+    samples = tmp_path / "all/samples"
+    manifest = (samples / "run.json").read_bytes()
+    (samples / "run.json").unlink()
+    with pytest.raises(ConfigError, match=r"samples, which has no run.json any more: .* cannot be known"):
+        training_tasks(trained)
+    samples.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="samples, which is not there"):
-        training_tasks([tmp_path / "rl"])
-    assert training_tasks([tmp_path / "rl"], gone_ok=True) == []
+        training_tasks(trained)
+    assert training_tasks(trained, gone_ok=True) == []
+    trained_on(tmp_path / "other", 2)
+    (tmp_path / "other/samples").rename(samples)
+    with pytest.raises(ConfigError, match="samples, which is not what it was"):
+        training_tasks(trained)
+    assert len(training_tasks(trained, gone_ok=True)) == 2
+    samples.rename(tmp_path / "other/samples")
+    (tmp_path / "elsewhere").rename(samples)
+    (samples / "run.json").write_bytes(manifest)
+    assert len(training_tasks(trained)) == 3
 
 
 async def test_exams_of_several_runs_are_read_together(tmp_path: Path) -> None:

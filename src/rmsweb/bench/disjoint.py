@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmsweb.errors import ConfigError, DataError
+from rmsweb.manifest import read_manifest
 from rmsweb.records import Task
+from rmsweb.store import file_hash
 from rmsweb.tasksets.overlap import text_host_overlap
 
 SOURCES = ("trajectories.jsonl", "samples.jsonl", "states.jsonl")
@@ -90,28 +92,49 @@ def assert_disjoint(exam: Sequence[Task], training: Iterable[Task], *, allowed: 
 def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> list[Task]:
     """Every task in the given run directories and in those that they were made from (their manifests' inputs).
 
-    Raises ConfigError when one of these lies nowhere any more (unless `gone_ok`): what it trained on is not known.
+    An input that was moved together with its run is found beside it, by its hash. Raises ConfigError when one lies
+    nowhere any more or holds other records than it did (unless `gone_ok`): what was trained on is not known then. What
+    a checkpoint that is no run was trained on is never known.
     """
     waiting, seen, tasks = [Path(r) for r in runs], set[Path](), dict[str, Task]()
     while waiting:
-        given = waiting.pop()
-        # An input may be a file in a run, such as its checkpoint's weights.
-        folder = next((f for f in (given, *given.parents[:2]) if (f / "run.json").exists()), None)
+        folder = _run_of(waiting.pop())
         if folder is None or folder.resolve() in seen:
             continue
         seen.add(folder.resolve())
-        inputs = json.loads((folder / "run.json").read_text(encoding="utf-8")).get("inputs", {})
-        made_from = [Path(item["path"]) for item in inputs.values()]
-        if (gone := [path for path in made_from if not path.exists()]) and not gone_ok:
-            raise ConfigError(
-                f"{folder} was made from {gone[0]}, which is not there: whether the exam's tasks were trained on "
-                "cannot be known. Put it back, or set eval.allow_overlap=true to be examined without knowing"
-            )
-        waiting += made_from
+        for made_from in read_manifest(folder / "run.json").get("inputs", {}).values():
+            path, wanted = Path(made_from["path"]), str(made_from.get("sha256", ""))
+            found, fault = _found(folder, path, wanted)
+            if fault and not gone_ok:
+                raise ConfigError(
+                    f"{folder} was made from {path}, which {fault}: whether the exam's tasks were trained on cannot be "
+                    "known. Put it back, or set eval.allow_overlap=true to be examined without knowing"
+                )
+            waiting += [found] if found else []
         for name in SOURCES:
             for task in _tasks_in(folder / name):
                 tasks.setdefault(task.id, task)
     return list(tasks.values())
+
+
+def _run_of(path: Path) -> Path | None:
+    """The run that a path is, or lies in (its checkpoint, its weights)."""
+    return next((f for f in (path, *path.parents[:2]) if (f / "run.json").exists()), None)
+
+
+def _found(folder: Path, path: Path, sha256: str) -> tuple[Path | None, str]:
+    """(where an input of the run `folder` lies, what is wrong with it; empty where nothing is)."""
+    if path.suffix == ".py":  # the scripted explorer and the served policy stand in code of ours
+        return None, ""
+    beside = [folder.parent.joinpath(*path.parts[-depth:]) for depth in (1, 2)]
+    same = next((p for p in (path, *beside) if p.exists() and file_hash(p) == sha256), None)
+    if same is None and not path.exists():
+        return None, "is not there"
+    at = same or path
+    if _run_of(at) is None:
+        records = at.is_dir() and any(at.glob("*.jsonl"))
+        return None, "has no run.json any more" if records else ""
+    return at, "" if same else "is not what it was: its records or weights have changed since"
 
 
 def _world(task: Task) -> str:
