@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,33 @@ def test_torn_trainer_checkpoints_are_passed_over(
     trainer_checkpoint(tmp_path / "checkpoint-10", **changed)
     assert sft.last_checkpoint(tmp_path) == older and "checkpoint-10 is passed over" in caplog.text
     assert sft.last_checkpoint(tmp_path / "none") is None
+
+
+FULL = """
+import resource, signal, sys, pathlib, torch, safetensors.torch
+from rmsweb.config import Config
+from rmsweb.store import Run
+from rmsweb.train import sft
+run = Run.open(pathlib.Path(sys.argv[1]), "sft", Config())
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+weights = {"a": torch.zeros(9999)}
+for write in (lambda: safetensors.torch.save_file(weights, run.path / "x"), lambda: torch.save(weights, run.path / "y"),
+              lambda: torch.zeros(2) @ torch.zeros(3)):
+    try:
+        with sft.writing_weights(run):
+            write()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_a_full_disk_is_an_error_that_can_be_acted_on(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, tmp_path / "r"], capture_output=True, text=True, check=True)
+    first, second, *third = done.stdout.splitlines()
+    for line in (first, second):
+        assert line.startswith("RunError") and "is the disk full? Nothing is lost" in line
+    assert third[0].startswith("RuntimeError")
 
 
 def test_refusals(tmp_path: Path, start: Path) -> None:

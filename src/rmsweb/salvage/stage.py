@@ -51,7 +51,7 @@ def run(
 
     Raises DataError without a state to train on, ConfigError where settings do not fit together.
     """
-    from rmsweb.train.sft import finish, hardware, last_checkpoint, lora, save
+    from rmsweb.train.sft import finish, hardware, last_checkpoint, lora, save, writing_weights
     from rmsweb.train.tiny import load_model
 
     rl = config.rl
@@ -84,8 +84,9 @@ def run(
         log.warning(weak_start(before))
     last = last_checkpoint(run.path / "trainer")
     _replay(trainer, run, last)
-    trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    weights = save(trainer.model, processor, run)
+    with writing_weights(run):
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        weights = save(trainer.model, processor, run)
     levels = Levels(before, examine(trainer, dev, dev_scorer))
     bare = sum(not state.references for state in states)
     summary = summarize(run, rl, len(known), bare, trainer.state.global_step, levels)

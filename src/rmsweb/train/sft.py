@@ -8,19 +8,23 @@ A kill -9 loses at most the updates since the last trainer checkpoint; the same 
 import hashlib
 import json
 import logging
+import re
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rmsweb.config import Config
-from rmsweb.errors import ConfigError, DataError
+from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.records import TrainSample
 from rmsweb.store import Run
 from rmsweb.train.rows import dataset, row
 
 log = logging.getLogger(__name__)
+_TORCH_WRITING = re.compile(r"inline_container|PytorchStreamWriter")
+"""Parts of torch that write a file."""
 
 Progress = Callable[[int, int, dict[str, float]], None]
 """(updates done, updates in all, latest metrics)"""
@@ -53,8 +57,9 @@ def run(
         run.log({"step": 0, "labelled_share": share, "rows": len(rows)})
     trainer.add_callback(_reporter(run, progress))
     last = last_checkpoint(run.path / "trainer")
-    trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    weights = save(trainer.model, processor, run)
+    with writing_weights(run):
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        weights = save(trainer.model, processor, run)
     updates = trainer.state.global_step
     summary = {"checkpoint": str(run.path / "checkpoint"), "updates": updates, "weights_sha256": weights}
     run.write_json("summary.json", summary)
@@ -75,6 +80,22 @@ def continued(config: Config) -> Config:
         "lora_rank": config.rl.lora_rank,
     }
     return config.model_copy(update={"sft": config.sft.model_copy(update=update)})
+
+
+@contextmanager
+def writing_weights(run: Run) -> Iterator[None]:
+    """Raises RunError for weights that cannot be written (a full disk); torch and safetensors say it each their way."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (SafetensorError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not _TORCH_WRITING.search(str(error)):
+            raise
+        raise RunError(
+            f"{run.path}: the weights cannot be written ({str(error).splitlines()[0]}); is the disk full? Nothing is "
+            "lost, the same command goes on once this is cured"
+        ) from error
 
 
 def save(model: Any, processor: Any, run: Run) -> str:
