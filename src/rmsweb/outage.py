@@ -4,6 +4,8 @@ Owns the count of episodes in a row that ended without an answer of the model or
 load is no outage. Promises that what broke is owed when the same command goes on (the stages read it so).
 """
 
+from collections.abc import Iterable
+
 from rmsweb.errors import RunError
 from rmsweb.records import INFRA_STOPS, Stop, Trajectory
 
@@ -19,6 +21,18 @@ def owed_again(trajectory: Trajectory) -> bool:
     A replay that drifted does say something: the state cannot be restored.
     """
     return trajectory.stop in INFRA_STOPS and "replay:" not in trajectory.detail
+
+
+def what_broke(trajectories: Iterable[Trajectory]) -> str:
+    """What to say at the end of a stage whose episodes broke at every try, so that it still owes them; else nothing."""
+    owed = [trajectory for trajectory in trajectories if owed_again(trajectory)]
+    if not owed:
+        return ""
+    first = f"{owed[0].stop.value}: {owed[0].detail}".rstrip(": ")
+    return (
+        f"{len(owed)} episode{'s' * (len(owed) > 1)} had no model or no browser at every try (the first says {first}); "
+        "they count as infra errors and the run is not finished: the same command plays them again"
+    )
 
 
 class Outage:

@@ -14,6 +14,7 @@ from typing import Any
 from rmsweb import parts
 from rmsweb.config import Config, ModelConfig
 from rmsweb.errors import ConfigError, DataError
+from rmsweb.outage import what_broke
 from rmsweb.progress import Progress
 from rmsweb.records import CriticalState, TrainSample, Trajectory, Verdict
 from rmsweb.store import Images, Run
@@ -313,7 +314,11 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
 
         summary = asyncio.run(play())
         run.write_json("summary.json", summary)
-        run.finish(trajectories=len(run.read("trajectory", Trajectory)))
+        played = run.read("trajectory", Trajectory)
+        if said := what_broke(played):
+            log.warning("%s: %s", run.path, said)
+        else:
+            run.finish(trajectories=len(played))
         return summary
 
 

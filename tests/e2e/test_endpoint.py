@@ -79,3 +79,29 @@ def test_collect_and_samples_over_http(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr[-2000:]
     lines = Run.read_only(tmp_path / "samples").read("sample", TrainSample)
     assert lines and not any(PLAN in line.model_dump_json() for line in lines)
+
+
+def test_an_exam_that_lost_its_endpoint_is_owed_and_goes_on(tmp_path: Path) -> None:
+    goals = [task.goal for task in catalogue.tasks(load(RECIPE, [*TASKS, 'suite.split="heldout"']).suite)]
+    broken = {goals[1]}
+
+    def answering(messages: list[Message]) -> str:
+        if any(goal in said(messages) for goal in broken):
+            raise RuntimeError("the endpoint is gone")
+        return reply("I guess.", "answer", action="answer", text="nothing")
+
+    sets = [*TASKS, 'suite.split="heldout"', "eval.tasks=2", "eval.controls=0", "eval.infra_retries=0"]
+    sets += ["eval.template_tasks=0", "eval.miniwob_tasks=0", "browser.concurrency=1", "policy.attempts=1"]
+    seen = []
+    with ScriptServer(ScriptModel(answering)) as server:
+        sets.append(f"policy.base_url={server.base_url}")
+        command = [sys.executable, "-m", "rmsweb", "eval", "-c", str(RECIPE), "-o", str(tmp_path / "exam"), "--quiet"]
+        command += ["--from", "served=endpoint", *(part for item in sets for part in ("--set", item))]
+        for _ in range(2):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr[-3000:]
+            run = Run.read_only(tmp_path / "exam")
+            seen.append((run.finished, sorted(t.stop.value for t in run.read("trajectory", Trajectory))))
+            assert ("1 episode had no model or no browser" in done.stderr) is not run.finished
+            broken.clear()
+    assert seen == [(False, ["answered", "model_error"]), (True, ["answered", "answered"])]

@@ -113,7 +113,9 @@ async def test_infra_errors_are_redone_without_spending_a_retry(tmp_path: Path) 
     assert len(Run.read_only(tmp_path / "broken").metrics()) == 2
 
 
-async def test_what_stays_broken_ends_the_task_alone(tmp_path: Path) -> None:
+async def test_what_stays_broken_ends_the_task_alone_and_is_owed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     stall = Stall(None, breaks={"reflect/stall/1#0": 99})  # type: ignore[arg-type]
     found = await play(tmp_path, stall_config(count=4), stall)
     assert found["outcomes"]["infra_error"] == 1
@@ -121,6 +123,10 @@ async def test_what_stays_broken_ends_the_task_alone(tmp_path: Path) -> None:
     assert [t.attempt for t in run.read("trajectory", Trajectory) if t.task.id == "stall/1"] == [0]
     assert "reflect/stall/1#0" not in {v.trajectory_id for v in run.read("verdict", Verdict)}
     assert not any(r.trajectory_id == "reflect/stall/1#0" for r in run.read("reflection", Reflection))
+    assert not run.finished and "1 episode had no model or no browser at every try" in caplog.text
+    healed = await play(tmp_path, stall_config(count=4))
+    whole = await play(tmp_path / "whole", stall_config(count=4))
+    assert timeless(healed) == timeless(whole) and Run.read_only(tmp_path).finished
 
 
 async def test_walls_are_not_retried(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ Nothing is deleted: every judged attempt stays in the files, `kept` says which o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from rmsweb.config import Config
 from rmsweb.errors import BudgetError, RunError
 from rmsweb.executor import LocalExecutor
 from rmsweb.judge import Judge, inefficient, outcome
-from rmsweb.outage import Outage, owed_again
+from rmsweb.outage import Outage, owed_again, what_broke
 from rmsweb.records import INFRA_STOPS, Outcome, Reflection, Stop, Task, Trajectory, Verdict
 from rmsweb.reflect.reflector import Reflector
 from rmsweb.reflect.yields import kept, summary
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from rmsweb.policy import Policy
     from rmsweb.web.browser import Browser
     from rmsweb.web.suite import Suite
+
+log = logging.getLogger(__name__)
 
 Show = Callable[[str, int, int, str], None]
 ENDING = frozenset({Outcome.BLOCKED, Outcome.INVALID_TASK, Outcome.INFRA_ERROR, Outcome.JUDGE_FAILED})
@@ -136,6 +139,9 @@ async def run(config: Config, run: Run, parts: Parts, show: Show | None = None) 
     _refuse_nothing(list(files.trajectories.values()))
     result = summary(tasks, files.trajectories.values(), files.verdicts, files.reflections, config.collect)
     run.write_json("summary.json", result)
+    if said := what_broke(files.trajectories.values()):
+        log.warning("%s: %s", run.path, said)
+        return result
     run.finish(trajectories=len(files.trajectories), verdicts=len(files.verdicts), reflections=len(files.reflections))
     return result
 
