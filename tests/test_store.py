@@ -193,6 +193,16 @@ def test_an_odd_manifest_is_an_error_that_names_the_file(tmp_path: Path, odd: di
             read()
 
 
+def test_half_files_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        sha = run.images.put(PNG)
+    left = [tmp_path / "r/.run.json.1.part", tmp_path / f"r/images/{sha[:2]}/.{sha}.1.part"]
+    for path in left:
+        path.write_bytes(b"half")
+    with Run.open(tmp_path / "r", "collect", Config()) as run:
+        assert not any(path.exists() for path in left) and run.images[sha] == PNG
+
+
 def test_records_without_a_manifest_are_not_taken_over(tmp_path: Path) -> None:
     with Run.open(tmp_path / "r", "collect", Config()) as run:
         run.append("verdict", verdict(0))

@@ -165,6 +165,9 @@ class Run:
         try:
             run = cls(path, cls._manifest(path, verb, config, inputs or {}, compare), lock)
             run.finished_before = run.finished
+            for torn in (*path.glob(".*.part"), *path.glob("images/??/.*.part")):  # of a writer that was killed
+                if torn.is_file():
+                    torn.unlink()
             if not run.finished_before:  # a kill here must not turn a finished run into one that owes everything
                 run.manifest["status"] = "running"
                 run._write_manifest()

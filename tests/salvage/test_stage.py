@@ -1,5 +1,6 @@
 """The stage on a run directory: what it stores, what it refuses, and a real kill."""
 
+import importlib.util
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import pytest
 from rmsweb.actions import LeftClick, Point, Viewport
 from rmsweb.chat import Reply
 from rmsweb.config import load
-from rmsweb.errors import ConfigError, DataError
+from rmsweb.errors import ConfigError, DataError, MissingPartError
 from rmsweb.policy import read_decision, render_reply
 from rmsweb.records import CriticalState, Decision, Group
 from rmsweb.salvage import stage
@@ -132,6 +133,9 @@ def test_refusals(tmp_path: Path, start: Path) -> None:
             stage.run(settings, run, bare, samples(run), start)
         with pytest.raises(ConfigError, match="judge"):
             stage.run(config('rl.reward="judge"'), run, states(run), samples(run), start)
+        if importlib.util.find_spec("vllm") is None:
+            with pytest.raises(MissingPartError, match=r"rl.use_vllm needs the package vllm"):
+                stage.run(config("rl.use_vllm=true"), run, states(run), samples(run), start)
 
 
 def test_whole_tasks_are_set_apart_and_examined(tmp_path: Path, start: Path) -> None:

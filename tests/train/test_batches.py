@@ -80,6 +80,8 @@ def test_optimizer_splits_matrices_from_tables() -> None:
     assert [group["lr"] for group in optimizer.param_groups] == [5e-3, 5e-4]
     assert schedule.get_last_lr() == [5e-3, 5e-4]
     assert isinstance(build_optimizer(MODEL, OptimizerConfig()), torch.optim.AdamW)
+    adapters = torch.nn.Linear(4, 4, bias=False)  # LoRA has matrices only
+    assert isinstance(build_optimizer(adapters, config), torch.optim.Muon)
 
 
 def test_optimizer_state_goes_round() -> None:

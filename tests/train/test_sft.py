@@ -12,7 +12,7 @@ import torch
 
 from rmsweb.actions import Answer, LeftClick, Point, Viewport
 from rmsweb.config import load
-from rmsweb.errors import ConfigError, DataError
+from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.policy import render_messages, render_reply
 from rmsweb.records import Decision, Effect, Observation, Step, Task, TrainSample
 from rmsweb.salvage import groups, prefix
@@ -165,6 +165,13 @@ def test_torn_trainer_checkpoints_are_passed_over(
     trainer_checkpoint(tmp_path / "checkpoint-10", **changed)
     assert sft.last_checkpoint(tmp_path) == older and "checkpoint-10 is passed over" in caplog.text
     assert sft.last_checkpoint(tmp_path / "none") is None
+
+
+def test_training_that_diverges_stops() -> None:
+    sft.refuse_divergence(3, {"loss": 0.5, "grad_norm": 1, "note": "x"})
+    for logs in ({"loss": float("nan")}, {"loss": 0.0, "grad_norm": float("inf")}):
+        with pytest.raises(RunError, match=r"training diverged: .* at update 3; lower the learning rate"):
+            sft.refuse_divergence(3, logs)
 
 
 FULL = """

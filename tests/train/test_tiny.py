@@ -1,11 +1,16 @@
 """Model and processor: plain transformers classes, fast path equal to the stock path, save and load."""
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
+from rmsweb.chat import Message
+from rmsweb.errors import EndpointError, MissingPartError
+from rmsweb.train.local import LocalModel
 from rmsweb.train.processor import build_processor, load_processor
 from rmsweb.train.tiny import build_model, fast_vision, load_model, save_model
 from rmsweb.train.tokenizer import build_tokenizer
@@ -71,3 +76,28 @@ def test_saved_checkpoint_loads_with_plain_transformers(tmp_path: Path) -> None:
     again = load_processor(tmp_path)
     assert again.tokenizer.get_vocab() == TOKENIZER.get_vocab()
     assert again.image_processor.size == PROCESSOR.image_processor.size
+
+
+@pytest.mark.parametrize("torn", [b"", b"half", "other size"])
+def test_weights_that_cannot_be_loaded_name_the_folder(tmp_path: Path, torn: bytes | str) -> None:
+    save_model(build_model(TOKENIZER), PROCESSOR, tmp_path)
+    if isinstance(torn, bytes):
+        (tmp_path / "model.safetensors").write_bytes(torn)
+    else:
+        config = json.loads((tmp_path / "config.json").read_text())
+        config["text_config"]["intermediate_size"] *= 2
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(MissingPartError, match=f"the weights at {tmp_path} cannot be loaded: .*another model's"):
+        load_model(tmp_path)
+
+
+async def test_a_diverged_checkpoint_is_an_error_and_no_reply() -> None:
+    model = LocalModel.load("tiny", {})
+    with torch.no_grad():
+        for parameter in model.model.parameters():
+            parameter.fill_(float("nan"))
+    ask: list[Message] = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    for temperature in (0.0, 1.0):
+        with pytest.raises(EndpointError, match=r"no numbers \(NaN\): the checkpoint diverged"):
+            await model.complete(ask, temperature=temperature, max_tokens=4)
+    await model.close()

@@ -5,6 +5,7 @@ one layout; a killed run goes on from its last trainer checkpoint with the same 
 stored before the kill is not stored twice. Says (and records) when the start is too weak for step-level RL.
 """
 
+import importlib.util
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from rmsweb.actions import Action, Viewport
 from rmsweb.chat import Reply
 from rmsweb.config import Config, RLConfig
-from rmsweb.errors import ConfigError, DataError
+from rmsweb.errors import ConfigError, DataError, MissingPartError
 from rmsweb.policy import read_decision, render_messages, render_reply
 from rmsweb.records import Candidate, CriticalState, Decision, Element, Group, ReferenceAction, TrainSample
 from rmsweb.salvage.dev import Level, examine, level_of, split, weak_start
@@ -102,6 +103,8 @@ def _check_input(rl: RLConfig, states: int, known: int, judge: ActionJudge | Non
         raise DataError(f"none of {states} states has a verified reference action: mine again (rl trains on those)")
     if rl.reward == "judge" and judge is None:
         raise ConfigError("rl.reward = judge needs a judge of single actions; call salvage.stage.run with one")
+    if rl.use_vllm and importlib.util.find_spec("vllm") is None:
+        raise MissingPartError("rl.use_vllm needs the package vllm, which is not installed; or set rl.use_vllm = false")
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
@@ -200,7 +203,10 @@ class Stored:
                 self.run.append("group", group)
 
     def metrics(self, step: int, values: dict[str, Any]) -> None:
-        """Appends one line for an update."""
+        """Appends one line for an update. Raises RunError when training diverged."""
+        from rmsweb.train.sft import refuse_divergence
+
+        refuse_divergence(step, values)
         if step not in self.logged:
             self.logged.add(step)
             kept = {k: v for k, v in values.items() if isinstance(v, int | float)}

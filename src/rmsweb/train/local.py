@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rmsweb.chat import Message, Reply
-from rmsweb.errors import DataError
+from rmsweb.errors import DataError, EndpointError
 from rmsweb.train.sampling import Draw, Sampled, sample_shared
 from rmsweb.train.tiny import load_model
 
@@ -116,6 +117,8 @@ class LocalModel:
         return [[self._reply(one, length) for one in group] for group, length in zip(sampled, lengths, strict=True)]
 
     def _reply(self, sampled: Sampled, prompt_tokens: int) -> Reply:
+        if not all(map(math.isfinite, sampled.logprobs)):
+            raise EndpointError(f"{self.name}: its numbers are no numbers (NaN): the checkpoint diverged", "http")
         ids = sampled.ids[:-1] if sampled.ended else sampled.ids
         text = self.processor.tokenizer.decode(ids, skip_special_tokens=True)
         finish: Literal["stop", "length", "empty"] = "length" if not sampled.ended else "stop" if text else "empty"

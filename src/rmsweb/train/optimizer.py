@@ -34,15 +34,19 @@ def build_optimizer(model: Any, config: OptimizerConfig, extra: tuple[Any, ...] 
     matrices = [p for name, p in seen.values() if config.muon and _is_matrix(name, p)]
     chosen = {id(p) for p in matrices}
     rest = [p for _, p in seen.values() if id(p) not in chosen]
-    adamw = torch.optim.AdamW(
-        rest, lr=config.learning_rate, betas=(0.9, 0.98 if config.muon else 0.999), weight_decay=config.weight_decay
-    )
+    rate, decay = config.learning_rate, config.weight_decay
+
+    def adamw() -> torch.optim.AdamW:
+        return torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.98 if config.muon else 0.999), weight_decay=decay)
+
+    def muon() -> torch.optim.Muon:
+        return torch.optim.Muon(matrices, lr=rate * MUON_FACTOR, momentum=0.95, weight_decay=decay, ns_steps=5)
+
     if not matrices:
-        return adamw
-    muon = torch.optim.Muon(
-        matrices, lr=config.learning_rate * MUON_FACTOR, momentum=0.95, weight_decay=config.weight_decay, ns_steps=5
-    )
-    optimizer: torch.optim.Optimizer = _pair_class()(muon, adamw)
+        return adamw()
+    if not rest:  # adapters are matrices, all of them
+        return muon()
+    optimizer: torch.optim.Optimizer = _pair_class()(muon(), adamw())
     return optimizer
 
 

@@ -8,6 +8,7 @@ A kill -9 loses at most the updates since the last trainer checkpoint; the same 
 import hashlib
 import json
 import logging
+import math
 import re
 import shutil
 import zipfile
@@ -80,6 +81,17 @@ def continued(config: Config) -> Config:
         "lora_rank": config.rl.lora_rank,
     }
     return config.model_copy(update={"sft": config.sft.model_copy(update=update)})
+
+
+def refuse_divergence(step: int, logs: Mapping[str, Any]) -> None:
+    """Raises RunError when the loss or the gradient is no number any more: every later update would be lost."""
+    for name in ("loss", "grad_norm"):
+        value = logs.get(name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RunError(
+                f"training diverged: {name} is {value} at update {step}; lower the learning rate or max_grad_norm and "
+                "train into another -o"
+            )
 
 
 @contextmanager
@@ -252,6 +264,7 @@ def _reporter(run: Run, progress: Progress | None) -> Any:
 
     class Reporter(TrainerCallback):  # type: ignore[misc]
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            refuse_divergence(state.global_step, logs or {})
             if "loss" in (logs or {}) and state.global_step > last:
                 kept = {k: v for k, v in logs.items() if isinstance(v, int | float)}
                 run.log({"step": state.global_step, **kept})

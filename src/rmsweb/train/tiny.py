@@ -109,6 +109,7 @@ def load_model(start: str | Path, *, fast: bool = True, precise: bool = False) -
     updates vanish in bfloat16's rounding. Raises MissingPartError without a checkpoint.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForImageTextToText
     from transformers.utils import logging
 
@@ -119,6 +120,13 @@ def load_model(start: str | Path, *, fast: bool = True, precise: bool = False) -
         model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
     except (OSError, ValueError) as error:
         raise MissingPartError(f"no checkpoint at {folder}: {error}") from error
+    except (SafetensorError, RuntimeError) as error:
+        if isinstance(error, torch.cuda.OutOfMemoryError):
+            raise
+        said = str(error).strip().splitlines()[0]
+        raise MissingPartError(
+            f"the weights at {folder} cannot be loaded: {said}; were they cut, or is config.json another model's?"
+        ) from error
     if torch.cuda.is_available():
         model = model.cuda()
     if fast:
