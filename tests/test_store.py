@@ -9,6 +9,7 @@ import pytest
 
 from rmsweb.config import Config, load
 from rmsweb.errors import DataError, RunError
+from rmsweb.manifest import read_summary
 from rmsweb.records import Verdict
 from rmsweb.store import Images, Run, read_jsonl
 
@@ -235,3 +236,13 @@ def test_a_finished_run_that_lost_records_is_not_read(tmp_path: Path) -> None:
             Run.read_only(tmp_path / "r").read("verdict", Verdict)
     file.write_bytes(whole)
     assert len(Run.read_only(tmp_path / "r").read("verdict", Verdict)) == 3
+
+
+@pytest.mark.parametrize("odd", ["", "{", "[]", "7", "{}", '{"other": 1}', b"\xff"])
+def test_an_odd_summary_is_an_error_that_names_the_file(tmp_path: Path, odd: str | bytes) -> None:
+    path = tmp_path / "summary.json"
+    path.write_bytes(odd if isinstance(odd, bytes) else odd.encode())
+    with pytest.raises(DataError, match=r"summary.json: not a summary: .*the command writes it again"):
+        read_summary(path, "gate")
+    path.write_text('{"gate": 1}')
+    assert read_summary(path, "gate") == {"gate": 1}

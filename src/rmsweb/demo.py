@@ -14,6 +14,7 @@ from typing import Any
 import rmsweb
 from rmsweb.config import Config, load
 from rmsweb.errors import ConfigError
+from rmsweb.manifest import read_summary
 from rmsweb.pieces import Piece, finished, run_pieces
 from rmsweb.progress import progress
 from rmsweb.store import git_revision, write_atomic
@@ -103,19 +104,22 @@ def plain_budget(out: Path) -> tuple[str, ...]:
 
     More resampling than the reflecting arm has retries is allowed, or it could not spend them.
     """
-    spent = _read(out / "collect")["browser_steps"]
+    spent = _read(out / "collect", "browser_steps")["browser_steps"]
     return ("collect.arm=plain", f"collect.browser_steps={spent}", "collect.retries=6")
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return value
+def _read(folder: Path, *names: str) -> dict[str, Any]:
+    return read_summary(folder / "summary.json", *names)
 
 
 def _spent(out: Path, this_time: float) -> float:
     """Wall seconds over all calls of this demo that did work and ended: its wall time even after a resume."""
     path = out / "wall.json"
-    total = this_time + (json.loads(path.read_text()) if path.exists() else 0.0)
+    try:
+        before = float(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # it says how long things took, and nothing else
+        before = 0.0
+    total = this_time + before
     write_atomic(path, json.dumps(total).encode())
     return float(total)
 
@@ -135,7 +139,7 @@ def summarize(out: Path, config: Config, wall_s: float) -> dict[str, Any]:
         "sft": _read(out / "sft"),
         "mine": _read(out / "mine"),
         "rl": _read(out / "rl"),
-        "gate": _read(out / "rl")["gate"],
+        "gate": _read(out / "rl", "gate")["gate"],
         "heldout": heldout_summary([out / p.name for p in pieces() if p.verb == "eval"], config),
         "seed": config.seed,
         "versions": {**manifest["versions"], **_own_versions()},

@@ -1,4 +1,4 @@
-"""run.json: what a run was started with.
+"""run.json: what a run was started with; summary.json: what came of it.
 
 Owns its shape and the comparison with what is wanted now. Promises that a file of another shape is an error that names
 it, and that every difference is said in words. Writes nothing.
@@ -34,6 +34,18 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"use rmsweb {manifest.get('version', '?')} or collect again into another folder"
         )
     return manifest
+
+
+def read_summary(path: Path, *names: str) -> dict[str, Any]:
+    """A run's summary.json. Raises DataError for a file that is none, or that lacks one of `names`."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"not a summary: {error}; remove it, the command writes it again", path) from error
+    if not isinstance(value, dict) or not value or not set(names) <= value.keys():
+        lacking = ", ".join(names) or "its fields"
+        raise DataError(f"not a summary: no object with {lacking}; remove it, the command writes it again", path)
+    return value
 
 
 def difference(old: Any, new: Any, prefix: str = "") -> list[str]:

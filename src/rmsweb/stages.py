@@ -5,7 +5,6 @@ that made them). Every stage leaves summary.json and returns it.
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 from rmsweb import parts
 from rmsweb.config import Config, ModelConfig
-from rmsweb.errors import ConfigError, DataError
+from rmsweb.errors import ConfigError
+from rmsweb.manifest import read_summary
 from rmsweb.outage import what_broke
 from rmsweb.progress import Progress
 from rmsweb.records import CriticalState, TrainSample, Trajectory, Verdict
@@ -132,11 +132,7 @@ def finished_summary(run: Run) -> dict[str, Any] | None:
     if not (run.finished_before and path.exists()):
         return None
     run.leave()
-    try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"not a summary: {error}; remove it, the command writes it again", path) from error
-    return value
+    return read_summary(path)
 
 
 def collect(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
