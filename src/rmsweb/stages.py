@@ -301,11 +301,13 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
         judges = {name: parts.build_judge(suite, config, run) for name, suite in suites.items()}
         exams = stage.exams(config, suites, judges)
 
+        trained = training_tasks(given.values(), gone_ok=config.eval.allow_overlap)
+
         async def play() -> dict[str, Any]:
             async with parts.build_browser(config, run) as browser:
                 return await stage.run(
                     config, run, policies(models), exams, browser, controls=policies(controls),
-                    training=training_tasks(given.values(), gone_ok=config.eval.allow_overlap), show=show,
+                    training=trained.tasks, unrecorded=trained.unrecorded, show=show,
                 )  # fmt: skip
 
         summary = asyncio.run(play())

@@ -185,9 +185,11 @@ def trained_on(tmp_path: Path, count: int) -> Path:
 
 def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
     trained = [trained_on(tmp_path / "all", 3)]
-    assert [t.seed for t in training_tasks(trained)] == [100, 101, 102]
+    assert [t.seed for t in training_tasks(trained).tasks] == [100, 101, 102]
+    base = str(tmp_path / "all/base")
+    assert training_tasks([*trained, Path("endpoint")]).unrecorded == (base, "endpoint")
     (tmp_path / "all").rename(tmp_path / "moved")
-    assert [t.seed for t in training_tasks([tmp_path / "moved/rl"])] == [100, 101, 102]
+    assert [t.seed for t in training_tasks([tmp_path / "moved/rl"]).tasks] == [100, 101, 102]
 
 
 def test_what_was_trained_on_is_not_known_when_it_is_gone_or_changed(tmp_path: Path) -> None:
@@ -200,16 +202,16 @@ def test_what_was_trained_on_is_not_known_when_it_is_gone_or_changed(tmp_path: P
     samples.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="samples, which is not there"):
         training_tasks(trained)
-    assert training_tasks(trained, gone_ok=True) == []
+    assert training_tasks(trained, gone_ok=True).tasks == []
     trained_on(tmp_path / "other", 2)
     (tmp_path / "other/samples").rename(samples)
     with pytest.raises(ConfigError, match="samples, which is not what it was"):
         training_tasks(trained)
-    assert len(training_tasks(trained, gone_ok=True)) == 2
+    assert len(training_tasks(trained, gone_ok=True).tasks) == 2
     samples.rename(tmp_path / "other/samples")
     (tmp_path / "elsewhere").rename(samples)
     (samples / "run.json").write_bytes(manifest)
-    assert len(training_tasks(trained)) == 3
+    assert len(training_tasks(trained).tasks) == 3
 
 
 async def test_exams_of_several_runs_are_read_together(tmp_path: Path) -> None:

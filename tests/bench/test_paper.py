@@ -42,7 +42,15 @@ def test_texts_on_one_host_are_an_overlap_and_a_site_of_the_web_is_no_world() ->
     ]
     found = overlap(exam, training)
     assert (found.texts, found.worlds, found.tasks, found.goals) == (("a",), (), (), 1)
-    assert found.counts() == {"training": 3, "tasks": 0, "worlds": 0, "templates": 0, "texts": 1, "goals": 1}
+    assert found.counts() == {
+        "training": 3,
+        "tasks": 0,
+        "worlds": 0,
+        "templates": 0,
+        "texts": 1,
+        "goals": 1,
+        "unrecorded": 0,
+    }
     with pytest.raises(ConfigError, match=r"shares 1 task texts on the same host .*\(a\).*eval\.allow_overlap=true"):
         assert_disjoint(exam, training)
     assert assert_disjoint(exam, training, allowed=True).texts == ("a",)
@@ -57,13 +65,14 @@ def test_texts_of_built_in_sites_are_counted_by_world() -> None:
 
 async def test_an_allowed_overlap_stands_in_every_score(tmp_path: Path) -> None:
     allowed = CONFIG.model_copy(update={"eval": CONFIG.eval.model_copy(update={"allow_overlap": True})})
-    await play(tmp_path / "r", {"rl": 0}, allowed, training=[number_task(3), number_task(4)])
+    await play(tmp_path / "r", {"rl": 0}, allowed, training=[number_task(3), number_task(4)], unrecorded=["base"])
     score = json.loads((tmp_path / "r/scores.json").read_text())["exams"]["heldout"]["scores"]["rl"]
     assert score["contamination"] == {
-        "training": 2, "tasks": 2, "worlds": 2, "templates": 0, "texts": 0, "goals": 20,
+        "training": 2, "tasks": 2, "worlds": 2, "templates": 0, "texts": 0, "goals": 20, "unrecorded": 1,
     }  # fmt: skip
     group = examined(stages_in({"r": tmp_path / "r"})).groups[0]
-    assert "Overlap with 2 training tasks: 2 ids, 2 worlds" in group.numbers()["what"][1]
+    said = group.numbers()["what"][1]
+    assert "Overlap with 2 training tasks: 2 ids, 2 worlds" in said and "1 model had been trained on before" in said
 
 
 async def test_what_was_asked_for_is_written_before_the_first_episode_and_said_by_the_score(tmp_path: Path) -> None:

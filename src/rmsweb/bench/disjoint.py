@@ -12,12 +12,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import rmsweb
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.manifest import read_manifest
 from rmsweb.records import Task
 from rmsweb.store import file_hash
 from rmsweb.tasksets.overlap import text_host_overlap
 
+PACKAGE = Path(rmsweb.__file__).parent
+"""Where the shipped base lies: it was trained on drawn pages, never on a task."""
 SOURCES = ("trajectories.jsonl", "samples.jsonl", "states.jsonl")
 """Record files whose lines carry a task."""
 
@@ -37,6 +40,8 @@ class Overlap(NamedTuple):
     """Training tasks compared with."""
     texts: tuple[str, ...] = ()
     """Ids of exam tasks of the real web whose text also occurs in training on the same host."""
+    unrecorded: tuple[str, ...] = ()
+    """Models whose training data is recorded nowhere, so that it was not compared."""
 
     def counts(self) -> dict[str, int]:
         """How many of each, as every score states it."""
@@ -47,10 +52,11 @@ class Overlap(NamedTuple):
             "templates": len(self.templates),
             "texts": len(self.texts),
             "goals": self.goals,
+            "unrecorded": len(self.unrecorded),
         }
 
 
-def overlap(exam: Sequence[Task], training: Iterable[Task]) -> Overlap:
+def overlap(exam: Sequence[Task], training: Iterable[Task], unrecorded: Sequence[str] = ()) -> Overlap:
     """Compare by id, by world (site and seed), for held-out templates by template, and by text and host."""
     trained = list(training)
     ids, worlds = {t.id for t in trained}, {_world(t) for t in trained} - {""}
@@ -66,13 +72,16 @@ def overlap(exam: Sequence[Task], training: Iterable[Task]) -> Overlap:
         goals=len(texts.elsewhere) + sum(ident in served for ident in texts.same),
         training=len(trained),
         texts=tuple(sorted(ident for ident in texts.same if ident not in served)),
+        unrecorded=tuple(unrecorded),
     )
 
 
-def assert_disjoint(exam: Sequence[Task], training: Iterable[Task], *, allowed: bool = False) -> Overlap:
+def assert_disjoint(
+    exam: Sequence[Task], training: Iterable[Task], *, unrecorded: Sequence[str] = (), allowed: bool = False
+) -> Overlap:
     """The overlap, when it is none but goal texts elsewhere. Raises ConfigError and names what is shared otherwise,
     unless it is `allowed` (eval.allow_overlap): then every score states the counts."""
-    found = overlap(exam, training)
+    found = overlap(exam, training, unrecorded)
     for what, shared in (
         ("tasks", found.tasks),
         ("worlds", found.worlds),
@@ -89,16 +98,28 @@ def assert_disjoint(exam: Sequence[Task], training: Iterable[Task], *, allowed: 
     return found
 
 
-def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> list[Task]:
+class Trained(NamedTuple):
+    """What the examined models were trained on, as far as it is known."""
+
+    tasks: list[Task]
+    unrecorded: tuple[str, ...] = ()
+    """Served models, and checkpoints that are no runs of ours (a downloaded base, a copy): what they were trained on
+    stands nowhere."""
+
+
+def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> Trained:
     """Every task in the given run directories and in those that they were made from (their manifests' inputs).
 
     An input that was moved together with its run is found beside it, by its hash. Raises ConfigError when one lies
-    nowhere any more or holds other records than it did (unless `gone_ok`): what was trained on is not known then. What
-    a checkpoint that is no run was trained on is never known.
+    nowhere any more or holds other records than it did (unless `gone_ok`): what was trained on is not known then.
     """
     waiting, seen, tasks = [Path(r) for r in runs], set[Path](), dict[str, Task]()
+    unrecorded = set[str]()
     while waiting:
-        folder = _run_of(waiting.pop())
+        given = waiting.pop()
+        folder = _run_of(given)
+        if folder is None and _trained_elsewhere(given):
+            unrecorded.add(str(given))
         if folder is None or folder.resolve() in seen:
             continue
         seen.add(folder.resolve())
@@ -114,7 +135,13 @@ def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> list[Task]
         for name in SOURCES:
             for task in _tasks_in(folder / name):
                 tasks.setdefault(task.id, task)
-    return list(tasks.values())
+    return Trained(list(tasks.values()), tuple(sorted(unrecorded)))
+
+
+def _trained_elsewhere(path: Path) -> bool:
+    """Whether it is a model whose training is not recorded: a served one, or a checkpoint that is no run of ours."""
+    weights = (path / "config.json").exists() and not path.resolve().is_relative_to(PACKAGE)
+    return weights or str(path) == "endpoint"
 
 
 def _run_of(path: Path) -> Path | None:
@@ -133,7 +160,7 @@ def _found(folder: Path, path: Path, sha256: str) -> tuple[Path | None, str]:
     at = same or path
     if _run_of(at) is None:
         records = at.is_dir() and any(at.glob("*.jsonl"))
-        return None, "has no run.json any more" if records else ""
+        return at, "has no run.json any more" if records else ""
     return at, "" if same else "is not what it was: its records or weights have changed since"
 
 

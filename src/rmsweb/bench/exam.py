@@ -103,18 +103,22 @@ async def run(
     *,
     controls: Mapping[str, "Policy"] | None = None,
     training: Sequence[Task] = (),
+    unrecorded: Sequence[str] = (),
     show: Progress | None = None,
 ) -> dict[str, Any]:
     """Play what is owed, judge it, write scores.json, return the summary (`heldout` and the other exams).
 
     `models` name the policies as they are to be called in tables; all read their pictures from `run.images`.
     `controls` are tried with blank and swapped screenshots on the first exam (None: the last of `models`).
-    `training`: every task that any of the models was trained on. `browser` is open and stores into `run.images`.
+    `training`: every task that any of the models was trained on, `unrecorded`: models of which
+    that is not known. `browser` is open and stores into `run.images`.
     Raises ConfigError when exam and training share tasks, worlds or texts on a host and `eval.allow_overlap` is not
     set, RunError when no episode of a model ran.
     """
     allowed = config.eval.allow_overlap
-    shared = {exam.name: assert_disjoint(exam.tasks, training, allowed=allowed) for exam in exams}
+    shared = {
+        exam.name: assert_disjoint(exam.tasks, training, unrecorded=unrecorded, allowed=allowed) for exam in exams
+    }
     asked = {
         exam.name: exam.asked.model_copy(update={"contamination": shared[exam.name].counts(), "runs": config.eval.runs})
         for exam in exams

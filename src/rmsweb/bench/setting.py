@@ -281,10 +281,12 @@ def _reasons(excluded: Mapping[str, str]) -> str:
 def _overlap(found: Mapping[str, int] | None) -> str:
     if found is None:
         return "Overlap with training tasks: not recorded."
+    bare = found.get("unrecorded", 0)
+    unknown = f" What {counted(bare, 'model')} had been trained on before is not recorded." if bare else ""
     if not found.get("training"):
-        return "Overlap with training tasks: none were given to compare with."
+        return f"Overlap with training tasks: none were given to compare with.{unknown}"
     parts = [f"{found.get(key, 0)} {word}" for key, word in OVERLAPS.items()]
-    return f"Overlap with {counted(found['training'], 'training task')}: {', '.join(parts)}."
+    return f"Overlap with {counted(found['training'], 'training task')}: {', '.join(parts)}.{unknown}"
 
 
 OVERLAPS = {
