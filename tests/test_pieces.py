@@ -74,6 +74,15 @@ def test_two_at_once_in_one_folder_are_refused_before_anything_is_done(recipe: P
     run_pieces(PLAN, tmp_path, recipe, [], Silent())
 
 
+def test_what_others_were_made_from_is_kept_although_it_owes_broken_episodes(recipe: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "samples/run.json"
+    owing = json.dumps({**json.loads(manifest.read_text()), "status": "running"})
+    manifest.write_text(owing)
+    heard = Heard()
+    run_pieces(PLAN, tmp_path, recipe, [], heard)
+    assert [name for name, *_ in heard.said] == ["samples", "again"] and manifest.read_text() == owing
+
+
 def test_only_a_stage_that_says_so_is_finished(recipe: Path, tmp_path: Path) -> None:
     (tmp_path / "samples/summary.json").unlink()
     assert not finished(tmp_path / "samples") and not finished(tmp_path / "nothing")

@@ -82,9 +82,10 @@ def _run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[s
     try:
         while waiting or running:
             ready = [p for p in waiting if set(p.after) <= done]
-            for piece in [p for p in ready if finished(out / p.name)]:
+            for piece in [p for p in ready if finished(out / p.name) or _built_on(p, plan, out)]:
                 waiting.remove(piece)
-                _keep(piece, out, recipe, sets)
+                if finished(out / piece.name):
+                    _keep(piece, out, recipe, sets)
                 show(piece.name, 1, 1, "finished before, kept")
                 done.add(piece.name)
                 _Log(out, piece.name).drop_if_empty()
@@ -112,6 +113,12 @@ def _run_pieces(plan: Sequence[Piece], out: Path, recipe: Path, sets: Sequence[s
             child.join(timeout=30)
         for reader in readers:
             reader.join(timeout=5)
+
+
+def _built_on(piece: Piece, plan: Sequence[Piece], out: Path) -> bool:
+    """Whether a stage ended owing broken episodes and others were made from it: played again, it would be another."""
+    ended = all((out / piece.name / name).exists() for name in ("run.json", "summary.json"))
+    return ended and any((out / other.name / "run.json").exists() for other in plan if piece.name in other.after)
 
 
 def _keep(piece: Piece, out: Path, recipe: Path, sets: Sequence[str]) -> None:

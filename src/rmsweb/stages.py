@@ -316,7 +316,7 @@ def evaluate(config: Config, out: Path, given: Inputs, show: Progress) -> dict[s
         if said := what_broke(played):
             log.warning("%s: %s", run.path, said)
         else:
-            run.finish(trajectories=len(played))
+            run.finish(trajectories=len(played), verdicts=len(run.read("verdict", Verdict)))
         return summary
 
 

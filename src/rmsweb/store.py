@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,6 +124,25 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
+NO_RUN = "none"
+
+
+def run_of(path: Path) -> Path | None:
+    """The run that a path is, or lies in (its checkpoint, its weights)."""
+    return next((f for f in (path, *path.parents[:2]) if (f / "run.json").exists()), None)
+
+
+def identity(run: Path) -> str:
+    """What stays the same while a run goes on and its records grow; empty for runs from before it was recorded."""
+    return str(read_manifest(run / "run.json").get("id", ""))
+
+
+def _input(path: Path) -> dict[str, str]:
+    """What a manifest says of an input. `run`: identity of the run that it lies in, `none` where it lies in none."""
+    folder = run_of(path)
+    return {"path": str(path.resolve()), "sha256": file_hash(path), "run": identity(folder) if folder else NO_RUN}
+
+
 @lru_cache(maxsize=1)
 def git_revision() -> str:
     """Commit of the source tree, `+` behind it when it has changes; empty when it is no checkout."""
@@ -184,7 +204,7 @@ class Run:
             "verb": verb,
             "schema": SCHEMA,
             "config": json.loads(config.model_dump_json()),
-            "inputs": {name: {"path": str(p.resolve()), "sha256": file_hash(p)} for name, p in inputs.items()},
+            "inputs": {name: _input(p) for name, p in inputs.items()},
         }
         manifest_path = path / "run.json"
         if manifest_path.exists():
@@ -313,6 +333,7 @@ def _origin() -> dict[str, Any]:
         with suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
     return {
+        "id": secrets.token_hex(8),
         "version": rmsweb.__version__,
         "git": git_revision(),
         "versions": versions,

@@ -13,7 +13,7 @@ from rmsweb.bench import compare, export
 from rmsweb.bench.judges.asking import Call
 from rmsweb.bench.layout import Stage, stages_in
 from rmsweb.bench.report import render, write_report
-from rmsweb.bench.setting import Asked, read_asked, write_asked
+from rmsweb.bench.setting import Asked, Setting, differing, read_asked, write_asked
 from rmsweb.config import Config, EvalConfig
 from rmsweb.errors import DataError, RunError
 from rmsweb.records import Stop, Task, Trajectory, Verdict
@@ -86,6 +86,13 @@ def test_like_runs_stand_in_one_table(tmp_path: Path) -> None:
 
 ASKED = "rmsweb/chat:m:prompt=1:images=8:temperature=0:tokens=400:attempts=3"
 COLD = "temperature 0, 400 tokens, 3 attempts"
+
+
+def test_the_sampling_is_named_where_any_two_share_the_judge() -> None:
+    alike = dict.fromkeys(Setting._fields, "same")
+    one = Setting(**{**alike, "judge": "m", "judge_sampling": "temperature 0"})
+    warm, other = one._replace(judge_sampling="temperature 1"), one._replace(judge="n", judge_sampling="none")
+    assert len(differing([one, warm, other])) == 2 and len(differing([one, other])) == 1
 
 
 @pytest.mark.parametrize(

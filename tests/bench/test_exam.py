@@ -1,6 +1,7 @@
 """The stage: same tasks for all, resume at any line, infra errors, controls, disjointness. No browser."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ def test_training_tasks_are_found_behind_a_checkpoint(tmp_path: Path) -> None:
     trained = [trained_on(tmp_path / "all", 3)]
     assert [t.seed for t in training_tasks(trained).tasks] == [100, 101, 102]
     base = str(tmp_path / "all/base")
-    assert training_tasks([*trained, Path("endpoint")]).unrecorded == (base, "endpoint")
+    assert training_tasks([*trained, Path("endpoint"), Path("tiny"), Path("explorer")]).unrecorded == (base, "endpoint")
     (tmp_path / "all").rename(tmp_path / "moved")
     assert [t.seed for t in training_tasks([tmp_path / "moved/rl"]).tasks] == [100, 101, 102]
 
@@ -212,6 +213,40 @@ def test_what_was_trained_on_is_not_known_when_it_is_gone_or_changed(tmp_path: P
     (tmp_path / "elsewhere").rename(samples)
     (samples / "run.json").write_bytes(manifest)
     assert len(training_tasks(trained).tasks) == 3
+
+
+def test_runs_that_went_on_and_bases_that_are_gone_are_no_obstacle(tmp_path: Path) -> None:
+    trained = [trained_on(tmp_path / "all", 3)]
+    with Run.open(tmp_path / "all/samples", "samples", Config()) as run:  # the same command again, more came of it
+        run.append("sample", run.read("sample", TrainSample)[0])
+    assert len(training_tasks(trained).tasks) == 3
+    (tmp_path / "all/base/trainer_log.jsonl").write_text("{}\n")  # other tools write beside their weights
+    assert training_tasks(trained).unrecorded == (str(tmp_path / "all/base"),)
+    shutil.rmtree(tmp_path / "all/base")
+    assert training_tasks(trained).unrecorded == (str(tmp_path / "all/base"),)
+    deep = tmp_path / "new/models/x"
+    deep.mkdir(parents=True)
+    (tmp_path / "all/rl").rename(deep / "rl")
+    (tmp_path / "all/sft").rename(deep / "sft")
+    (tmp_path / "new/models/samples").parent.mkdir(exist_ok=True)
+    (tmp_path / "all/samples").rename(tmp_path / "new/models/samples")
+    assert len(training_tasks([deep / "rl"]).tasks) == 3
+
+
+async def test_episodes_judged_by_another_judge_stop_an_exam_before_it_plays(tmp_path: Path) -> None:
+    await play(
+        tmp_path / "r", {"rl": 0}, CONFIG.model_copy(update={"eval": EvalConfig(tasks=20, controls=0, bootstrap=200)})
+    )
+    file = tmp_path / "r/verdicts.jsonl"
+    file.write_text(file.read_text().replace('"judge":"numbers"', '"judge":"rmsweb/chat:m:prompt=1"'))
+    played = tmp_path / "r/trajectories.jsonl"
+    played.write_text("".join(played.read_text().splitlines(keepends=True)[:5]))
+    with pytest.raises(RunError, match=r"judged by rmsweb/chat:m:prompt=1, the rest would be .*rmsweb judge --from"):
+        await play(
+            tmp_path / "r",
+            {"rl": 0},
+            CONFIG.model_copy(update={"eval": EvalConfig(tasks=20, controls=0, bootstrap=200)}),
+        )
 
 
 async def test_exams_of_several_runs_are_read_together(tmp_path: Path) -> None:

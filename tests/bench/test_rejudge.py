@@ -85,7 +85,9 @@ def test_stored_replies_answer_without_an_endpoint(tmp_path: Path) -> None:
     assert judge(oftener, tmp_path / "oftener", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
     file = tmp_path / "judged/calls.jsonl"
     file.write_text(re.sub(r":temperature=[^\"]*", "", file.read_text()))  # as stored before it was recorded
-    assert judge(warm, tmp_path / "old", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
+    with pytest.raises(ConfigError, match=r"sampled with temperature 0, the verdicts .* after temperature 0.5"):
+        judge(warm, tmp_path / "old", {**runs, "replies": tmp_path / "judged"}, Silent())
+    assert judge(settings, tmp_path / "old", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
     other = judge(
         config_with_more_pictures(settings), tmp_path / "other", {**runs, "replies": tmp_path / "judged"}, Silent()
     )

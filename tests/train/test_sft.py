@@ -163,6 +163,7 @@ def test_torn_trainer_checkpoints_are_passed_over(
     older = trainer_checkpoint(tmp_path / "checkpoint-9")
     assert sft.last_checkpoint(tmp_path) == older and not caplog.records
     trainer_checkpoint(tmp_path / "checkpoint-10", **changed)
+    trainer_checkpoint(tmp_path / "checkpoint-tmp")
     assert sft.last_checkpoint(tmp_path) == older and "checkpoint-10 is passed over" in caplog.text
     assert sft.last_checkpoint(tmp_path / "none") is None
 

@@ -14,6 +14,7 @@ from rmsweb.bench.layout import Stage
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.scores import exam_numbers, exam_of, is_control
 from rmsweb.bench.setting import Asked, Setting
+from rmsweb.errors import DataError
 from rmsweb.records import Task, Trajectory
 
 IMPORT = "import"
@@ -100,10 +101,14 @@ class Group:
                 facts[model] = setting.facts_of(self.tasks, paper.asked, acted, judge)
                 if paper.asked is None:
                     facts[model]["contamination"] = setting.recorded_overlap(paper.stage.run, self.exam)
-        return exam_numbers(
-            self.rows, self.tasks, runs=self.runs, found=self.found, resamples=asked.get("bootstrap", 2000),
-            seed=config.get("seed", 0), prices=asked.get("prices"), facts=facts,
-        )  # fmt: skip
+        try:
+            return exam_numbers(
+                self.rows, self.tasks, runs=self.runs, found=self.found, resamples=asked.get("bootstrap", 2000),
+                seed=config.get("seed", 0), prices=asked.get("prices"), facts=facts,
+            )  # fmt: skip
+        except DataError as error:
+            names = ", ".join(str(paper.stage.run.path) for paper in self.papers)
+            raise DataError(f"{names}: {error}") from error
 
 
 class Examined(NamedTuple):

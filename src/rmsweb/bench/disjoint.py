@@ -8,7 +8,7 @@ the real web are counted too.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,13 +16,15 @@ import rmsweb
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.manifest import read_manifest
 from rmsweb.records import Task
-from rmsweb.store import file_hash
+from rmsweb.store import NO_RUN, file_hash, identity, run_of
 from rmsweb.tasksets.overlap import text_host_overlap
 
 PACKAGE = Path(rmsweb.__file__).parent
 """Where the shipped base lies: it was trained on drawn pages, never on a task."""
 SOURCES = ("trajectories.jsonl", "samples.jsonl", "states.jsonl")
 """Record files whose lines carry a task."""
+LEVELS = 3
+"""Folders above a run below which an input is looked for that was moved with it."""
 
 
 class Overlap(NamedTuple):
@@ -117,19 +119,18 @@ def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> Trained:
     unrecorded = set[str]()
     while waiting:
         given = waiting.pop()
-        folder = _run_of(given)
+        folder = run_of(given)
         if folder is None and _trained_elsewhere(given):
             unrecorded.add(str(given))
         if folder is None or folder.resolve() in seen:
             continue
         seen.add(folder.resolve())
         for made_from in read_manifest(folder / "run.json").get("inputs", {}).values():
-            path, wanted = Path(made_from["path"]), str(made_from.get("sha256", ""))
-            found, fault = _found(folder, path, wanted)
+            found, fault = _found(folder, made_from)
             if fault and not gone_ok:
                 raise ConfigError(
-                    f"{folder} was made from {path}, which {fault}: whether the exam's tasks were trained on cannot be "
-                    "known. Put it back, or set eval.allow_overlap=true to be examined without knowing"
+                    f"{folder} was made from {made_from['path']}, which {fault}: whether the exam's tasks were trained "
+                    "on cannot be known. Put it back, or set eval.allow_overlap=true to be examined without knowing"
                 )
             waiting += [found] if found else []
         for name in SOURCES:
@@ -139,29 +140,44 @@ def training_tasks(runs: Iterable[Path], *, gone_ok: bool = False) -> Trained:
 
 
 def _trained_elsewhere(path: Path) -> bool:
-    """Whether it is a model whose training is not recorded: a served one, or a checkpoint that is no run of ours."""
-    weights = (path / "config.json").exists() and not path.resolve().is_relative_to(PACKAGE)
-    return weights or str(path) == "endpoint"
+    """Whether it is a model whose training is not recorded: a served one, or a checkpoint that is (or was, before it
+    went) no run of ours."""
+    if str(path) in ("tiny", "explorer"):  # shipped: drawn pages, a script
+        return False
+    weights = (path / "config.json").exists() or not path.exists()
+    return weights and not path.resolve().is_relative_to(PACKAGE)
 
 
-def _run_of(path: Path) -> Path | None:
-    """The run that a path is, or lies in (its checkpoint, its weights)."""
-    return next((f for f in (path, *path.parents[:2]) if (f / "run.json").exists()), None)
+def _found(folder: Path, made_from: Mapping[str, str]) -> tuple[Path | None, str]:
+    """(where an input of the run `folder` lies, what is wrong with it; empty where nothing is).
 
-
-def _found(folder: Path, path: Path, sha256: str) -> tuple[Path | None, str]:
-    """(where an input of the run `folder` lies, what is wrong with it; empty where nothing is)."""
+    Records of a run that went on have grown: what they were made from is still among them.
+    """
+    path = Path(made_from["path"])
     if path.suffix == ".py":  # the scripted explorer and the served policy stand in code of ours
         return None, ""
-    beside = [folder.parent.joinpath(*path.parts[-depth:]) for depth in (1, 2)]
-    same = next((p for p in (path, *beside) if p.exists() and file_hash(p) == sha256), None)
-    if same is None and not path.exists():
-        return None, "is not there"
-    at = same or path
-    if _run_of(at) is None:
-        records = at.is_dir() and any(at.glob("*.jsonl"))
-        return at, "has no run.json any more" if records else ""
-    return at, "" if same else "is not what it was: its records or weights have changed since"
+    there = [p for p in (path, *_moved(folder, path)) if p.exists()]
+    same = next((p for p in there if file_hash(p) == made_from["sha256"]), None)
+    grown = next((p for p in there if made_from.get("run") and _identity(p) == made_from["run"]), None)
+    at = same or grown
+    if at is not None:
+        records = at.is_dir() and any((at / name).exists() for name in SOURCES)
+        return at, "has no run.json any more" if records and run_of(at) is None else ""
+    if made_from.get("run") == NO_RUN:
+        return path, ""  # weights that were no run: what they were trained on was never recorded
+    changed = "is not what it was: its records or weights have changed since"
+    return (path, changed) if path.exists() else (None, "is not there")
+
+
+def _identity(path: Path) -> str:
+    folder = run_of(path)
+    return identity(folder) if folder else ""
+
+
+def _moved(folder: Path, path: Path) -> list[Path]:
+    """Where an input lies when its run was moved together with it: the end of its path below a folder above the run."""
+    above = folder.resolve().parents[:LEVELS]
+    return [up.joinpath(*path.parts[-depth:]) for up in above for depth in range(1, LEVELS + 2)]
 
 
 def _world(task: Task) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rmsweb.bench import scores
 from rmsweb.bench.controls import KINDS, Donors, PictureControl
 from rmsweb.bench.disjoint import assert_disjoint
+from rmsweb.bench.judges.naming import judge_parts
 from rmsweb.bench.paper import selected
 from rmsweb.bench.setting import Asked, facts_of, refuse_other_tasks, write_asked
 from rmsweb.config import Config, SuiteConfig
@@ -157,8 +158,10 @@ class _Stage:
 
     async def judge_owed(self, exam: Exam) -> None:
         """Judge what a kill left between a trajectory and its verdict."""
-        judged = {v.trajectory_id for v in self.run.read("verdict", Verdict)}
-        names = {task.id for task in exam.tasks}
+        verdicts = self.run.read("verdict", Verdict)
+        judged, names = {v.trajectory_id for v in verdicts}, {task.id for task in exam.tasks}
+        own = {t.id for t in self.played.values() if t.task.id in names}
+        _refuse_other_judge(self.run, [v for v in verdicts if v.trajectory_id in own], exam.judge.name)
         for t in self.played.values():
             if t.id not in judged and t.task.id in names:
                 await self.judge(exam, t)
@@ -247,6 +250,16 @@ class _Stage:
         facts = {"exams": numbers, "disjoint": shared, "prices_date": settings.prices_date}
         self.run.write_json("scores.json", facts)
         return {name: scores.heldout_summary(value) for name, value in numbers.items()}
+
+
+def _refuse_other_judge(run: Run, verdicts: Sequence[Verdict], name: str) -> None:
+    """Raises RunError when episodes were judged by a model judge that has another name now, before any is played."""
+    others = sorted({v.judge for v in verdicts if v.success is not None and judge_parts(v.judge)[1]} - {name})
+    if others:
+        raise RunError(
+            f"{run.path}: {len(verdicts)} episodes were judged by {' and '.join(others)}, the rest would be judged by "
+            f"{name}; take another -o, or judge what is there alike: `rmsweb judge --from {run.path} -o DIRECTORY`"
+        )
 
 
 def _is_control(trajectory: Trajectory) -> bool:

@@ -190,7 +190,7 @@ def rounds_of(verdicts: Sequence[Verdict], again: set[str]) -> dict[str, int]:
 def refuse_others_replies(replies: Sequence[Call], judges: Sequence[Judge]) -> None:
     """Raises ConfigError when stored replies are of another model, or sampled otherwise, than the verdicts would be
     named after. How often a question may be asked again is free: fewer or more stored attempts are then looked at.
-    Of replies from before the sampling was recorded it is not known, and they are taken."""
+    Replies from before the sampling was part of the name say their temperature themselves."""
     said = sorted({judge_parts(call.protocol)[1] for call in replies})
     named = sorted({judge_parts(judge.name)[1] for judge in judges})
     if said and said != named:
@@ -199,11 +199,24 @@ def refuse_others_replies(replies: Sequence[Call], judges: Sequence[Judge]) -> N
             f"{', '.join(named)}; set judge.model.name to who gave them"
         )
     asked, wanted = _asked_as(call.protocol for call in replies), _asked_as(judge.name for judge in judges)
+    if not asked and (warm := _temperatures(replies)) and (cold := _named_temperatures(judges)) and not cold <= warm:
+        asked, wanted = [f"temperature {one}" for one in sorted(warm)], [f"temperature {one}" for one in sorted(cold)]
     if asked and asked != wanted:
         raise ConfigError(
             f"the stored replies were sampled with {' and '.join(asked)}, the verdicts would be named after "
             f"{' and '.join(wanted)}; set judge.model.temperature, parameters and extra_body as they were"
         )
+
+
+def _temperatures(replies: Sequence[Call]) -> set[str]:
+    """Temperatures at which questions were asked for the first time, as far as the replies say."""
+    told = (call.sampling.get("temperature") for call in replies if call.attempt == 0)
+    return {f"{one:g}" for one in told if one is not None}
+
+
+def _named_temperatures(judges: Sequence[Judge]) -> set[str]:
+    found = (split_sampling(judge.name)[1].get("temperature") for judge in judges)
+    return {one for one in found if one is not None}
 
 
 def _asked_as(names: Iterable[str]) -> list[str]:

@@ -242,4 +242,7 @@ def heldout_summary(numbers: Mapping[str, Any]) -> dict[str, Any]:
 def _same_judge(results: Sequence[Result]) -> None:
     judges = sorted({r.judge for r in results if r.judge and r.success is not None})
     if len(judges) > 1:
-        raise DataError(f"results of one exam were judged by {' and '.join(judges)}; judge them alike before comparing")
+        raise DataError(
+            f"results of one exam were judged by {' and '.join(judges)}; judge them alike before comparing "
+            "(`rmsweb judge --from RUN -o DIRECTORY` judges a whole run again)"
+        )

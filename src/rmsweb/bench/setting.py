@@ -118,8 +118,11 @@ def differing(settings: Sequence[Setting]) -> list[str]:
     found = []
     for field, word in WORDS.items():
         values = list(dict.fromkeys(str(getattr(s, field)) for s in settings))
-        told = {"texts": "task_set", "judge_sampling": "judge"}.get(field, field)  # the field that says it already
-        if len(values) > 1 and (told == field or len({getattr(s, told) for s in settings}) < len(values)):
+        told = {"texts": "task_set", "judge_sampling": "judge"}.get(field)  # the field that says it already
+        if told is not None:  # said where any two are alike in that field and differ in this
+            pairs = {(getattr(s, told), str(getattr(s, field))) for s in settings}
+            values = values if len(pairs) > len({first for first, _ in pairs}) else []
+        if len(values) > 1:
             found.append(f"{word} ({' / '.join(values)})")
     return found
 

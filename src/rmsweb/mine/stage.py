@@ -313,5 +313,11 @@ def _finish(stage: _Stage, mined: Mined, overlap: Overlap) -> dict[str, Any]:
     outcomes = [(one.trajectory, one.verdict) for one in stage.rollouts]
     result = summary(stage.config, outcomes, mined, stage.spent, len(_used(stage)), overlap.as_dict(), stage.taxonomy)
     directory.write_json("summary.json", result)
-    directory.finish(states=len(mined.chosen), held_back=len(mined.held_back), rollouts=len(stage.rollouts))
+    directory.finish(
+        trajectories=len(directory.read("trajectory", Trajectory)),
+        verdicts=len(directory.read("verdict", Verdict)),
+        states=len(mined.chosen),
+        held_back=len(mined.held_back),
+        rollouts=len(stage.rollouts),
+    )
     return result

@@ -227,7 +227,8 @@ def grounding_rows(count: int, config: Config) -> list[dict[str, Any]]:
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The newest whole trainer checkpoint; one that was torn or lacks a part is passed over, with a warning."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    numbered = [path for path in folder.glob("checkpoint-*") if path.name.rpartition("-")[2].isdecimal()]
+    found = sorted(numbered, key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
     for path in found:
         fault = _fault(path)
         if fault is None:

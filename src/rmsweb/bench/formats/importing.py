@@ -52,7 +52,8 @@ def import_runs(
             raise DataError(f"none of {len(units)} attempts could be read: {reasons}", folder)
         summary = work.summary(verdicts)
         run.write_json("summary.json", summary)
-        run.finish(trajectories=summary["trajectories"], skipped=len(work.skipped))
+        counts = {"trajectories": summary["trajectories"], "verdicts": len(run.read("verdict", Verdict))}
+        run.finish(**counts, skipped=len(work.skipped))
         return summary
 
 

@@ -97,6 +97,8 @@ _ALONE = re.compile(
     re.MULTILINE,
 )
 """A verdict that is the whole of a line."""
+_NOT_BEFORE = re.compile(rf"(?i:\bnot|cannot|n['’]t|\bnever|\bnon|\bno|\bwithout|\bun)(?:{_SPACE}|\s)*\Z")
+"""A no that the next word would belong to."""
 _FIELD = re.compile(r"\"verdict\"\s*:\s*\"([A-Z]+)\"")
 _FENCE = re.compile(r"^\s*```[A-Za-z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
@@ -122,14 +124,21 @@ def read_fara(reply: Reply) -> Said:
 def by_final_verdict(reply: Reply, upstream: Callable[[Reply], Said]) -> Said:
     """Our own wording's reading: of a reply that weighs both words the final verdict, else what `upstream` reads.
 
-    Final is the last word behind `Verdict:`, without such a label the last one that has a line for itself. A cut reply
-    has no final verdict. `upstream_label` stays upstream's.
+    Final is the last word behind `Verdict:`, without such a label the last one that has a line for itself. One that a
+    later word contradicts, or that ends a "not" of the line before, is not final, and a cut reply has none: then
+    `upstream` decides. `upstream_label` stays upstream's.
     """
     said, body = upstream(reply), spoken(reply.text)
     marks = list(_LABELLED.finditer(body)) or list(_ALONE.finditer(body))
     if not marks or reply.finish == "length":
         return said
-    return replace(said, success=marks[-1]["no"] is None)
+    last = marks[-1]
+    success = last["no"] is None
+    before, after = body[: last.start()], body[last.end() :]
+    taken_back = (_NO.search(after) or _FAILED.search(after)) if success else _YES.search(_NO.sub("", after))
+    if taken_back or (success and _NOT_BEFORE.search(before)):
+        return said
+    return replace(said, success=success)
 
 
 def read_osu(reply: Reply) -> Said:
