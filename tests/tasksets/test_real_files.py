@@ -19,6 +19,7 @@ from rmsweb.tasksets import (
     text_host_overlap,
     together,
 )
+from rmsweb.tasksets.command import command_make
 from rmsweb.tasksets.known import COMMON, facts_of, ids_of, versions
 from rmsweb.tasksets.references import reference_answers, stale_references
 
@@ -133,12 +134,42 @@ def test_a_part_is_called_a_part(tmp_path: Path) -> None:
     part = load(write(tmp_path / "part.jsonl", [row for row in rows if row["id"] in reworded][:20]))
     assert part.version == "subset of fara-2025-08 (20 of 595)"
     shared = load(write(tmp_path / "shared.jsonl", [r for r in rows if r["id"] in common("webvoyager-common-487")]))
-    assert shared.version.startswith("subset of ") and "(487 of" in shared.version
+    assert shared.version == "webvoyager-common-487"
     assert all(name in " ".join(shared.notes) for name in ("fara-2025-08", "molmoweb-2026-04", "magnitude"))
     both = together([shared, only(loaded(ORIGINAL), ["Apple--1"], "one")])
     assert both.version == "subset of original (488 of 643)" and len(both.tasks) == 488
     with pytest.raises(ConfigError, match="mixes versions of webvoyager"):
         together([part, only(loaded(ORIGINAL), sorted(reworded - {t.id for t in part.tasks}), "rest")])
+
+
+def test_a_part_of_several_versions_names_all_of_them(tmp_path: Path) -> None:
+    parts = []
+    for name in (ORIGINAL, FARA, MOLMO):
+        rows = {json.loads(line)["id"]: line for line in real(name).read_text(encoding="utf-8").split("\n") if line}
+        some = [json.loads(rows[ident]) for ident in common("webvoyager-common-498")[:50]]
+        parts.append(load(write(tmp_path / f"{len(parts)}.jsonl", some)))
+    assert {one.version for one in parts} == {"subset of original, fara-2025-08 and molmoweb-2026-04 (50 tasks)"}
+    assert len({(one.ids_hash, one.text_hash) for one in parts}) == 1, "one exam, whichever file it was cut from"
+    left = {ident: "for a test" for ident in set(ids_of("webvoyager", "fara-2025-08")) - {t.id for t in parts[0].tasks}}
+    assert load(real(FARA), skip=left).version == parts[0].version
+
+
+@pytest.mark.parametrize("name", [name for name in COMMON if name.startswith("webvoyager")])
+def test_a_file_made_of_a_list_of_ids_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+    said = command_make(real(FARA), tmp_path / "made.jsonl", ids=name)
+    assert f"\nwebvoyager {name}\n" in said
+    made = load(tmp_path / "made.jsonl")
+    assert made.version == name and len(made.tasks) == int(name.rpartition("-")[2])
+    assert load(write(tmp_path / "less.jsonl", [t.model_dump() for t in made.tasks[1:]])).version.startswith("subset")
+
+
+def test_tasks_with_rubrics_are_of_the_version_whose_rubrics_they_are(tmp_path: Path) -> None:
+    ids = set(common("webtailbench-common-486"))
+    rows = [json.loads(line) for line in real(V1).read_text(encoding="utf-8").split("\n") if line]
+    shared = [row for row in rows if row["id"].strip() in ids]
+    assert load(write(tmp_path / "a.jsonl", shared[:40]), search_url=SEARCH).version == "subset of v1 (40 of 609)"
+    whole = load(write(tmp_path / "b.jsonl", shared), search_url=SEARCH)
+    assert whole.version == "webtailbench-common-486" and "with rubrics of v1" in " ".join(whole.notes)
 
 
 def test_the_original_without_magnitudes_removals_is_not_magnitude(tmp_path: Path) -> None:

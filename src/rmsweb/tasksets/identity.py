@@ -7,6 +7,9 @@ whatever else was edited; everything else is `unknown` with what differs from th
 Rule for mixtures: each task is asked which versions' text it carries (other quotes, dashes, blanks or Unicode form
 aside). Up to `MIXED_PART` of the tasks may carry a text that the nearest version has otherwise: somebody's correction,
 which is named. More are a mixture, and so are two versions that each alone carry more than that.
+
+A part is named after every version that it is a part of, text for text, and a list of ids that `known.COMMON` names by
+that name: its tasks are as much one version's as another's.
 """
 
 import re
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmsweb.errors import DataError
-from rmsweb.tasksets.known import FACTS, REWORDED, UNKNOWN_TEXT, Facts, facts_of, versions
+from rmsweb.tasksets.known import COMMON, FACTS, REWORDED, UNKNOWN_TEXT, Facts, common, facts_of, versions
 from rmsweb.tasksets.taskset import counted, goal_hash, named, plain_id
 
 DATED_ID = re.compile(r"([0-9a-f]{32})_(\d{6})")
@@ -63,13 +66,16 @@ def identify(
     `goals`: id -> task text; `rubrics`: id -> rubric hash. `whole`: no row was left out. Raises DataError for a mixture
     of versions.
     """
+    texts = {ident: _text(goal) for ident, goal in goals.items()}
     for version in versions():
         if version.benchmark == benchmark and version.sha256 and sha256.startswith(version.sha256):
-            name = version.name if whole else f"subset of {version.name} ({len(goals)} of {version.rows})"
-            return Identity(name, version.name, ("the published file itself, by its SHA-256",))
+            note = "the published file itself, by its SHA-256"
+            if whole:
+                return Identity(version.name, version.name, (note,))
+            name, notes = _part(benchmark, texts, version.name, version.rows, bool(rubrics))
+            return Identity(name, version.name, (f"a part of {note}", *notes))
     if benchmark not in FACTS:
         return Identity("unknown", notes=("no ids of this set are known to rmsweb",))
-    texts = {ident: _text(goal) for ident, goal in goals.items()}
     if benchmark == "online_mind2web":
         _refuse_mixed_ids(texts, where)
     facts = facts_of(benchmark)
@@ -78,7 +84,7 @@ def identify(
     fitting = [name for name, known in facts.versions.items() if _fits(texts, known)]
     if rubrics:  # only V1's rubrics are known, and no other known version has any
         fitting = [name for name in fitting if name == RUBRICS_OF and not odd_rubrics]
-    found = _known(texts, fitting, facts) if fitting else None
+    found = _known(benchmark, texts, fitting, facts, bool(rubrics)) if fitting else None
     return found or _unknown(benchmark, texts, facts, len(rubrics), odd_rubrics)
 
 
@@ -114,21 +120,21 @@ def _same(texts: Mapping[str, _Text], known: Mapping[str, str], ids: Iterable[st
     return [i for i in (texts if ids is None else ids) if known.get(i) == texts[i].exact]
 
 
-def _known(texts: Mapping[str, _Text], fitting: Sequence[str], facts: Facts) -> Identity | None:
+def _known(
+    benchmark: str, texts: Mapping[str, _Text], fitting: Sequence[str], facts: Facts, rubrics: bool
+) -> Identity | None:
     """Full versions before parts, verified texts before others. None where another version's texts are far nearer."""
 
     def unverified(name: str) -> int:
         return len(texts) - len(_same(texts, facts.versions[name]))
 
-    best, *more = sorted(fitting, key=lambda name: (len(facts.versions[name]) != len(texts), unverified(name)))
+    best = min(fitting, key=lambda name: (len(facts.versions[name]) != len(texts), unverified(name)))
     known, n = facts.versions[best], len(texts)
-    part = "" if len(known) == n else f" ({n} of {len(known)})"
-    more_note = (
-        [f"these tasks are the same in {', '.join(also)}"] if (also := [m for m in more if not unverified(m)]) else []
-    )
     if not (missing := unverified(best)):
         note = "recognised by its ids and texts; the file is not the published one byte for byte"
-        return Identity(f"subset of {best}{part}" if part else best, best, (note, *more_note))
+        name, notes = (best, ()) if len(known) == n else _part(benchmark, texts, best, len(known), rubrics)
+        return Identity(name, best, (note, *notes))
+    part = "" if len(known) == n else f" ({n} of {len(known)})"
     rivals = [name for name, other in facts.versions.items() if name != best and all(i in other for i in texts)]
     if any(2 * unverified(name) <= missing for name in rivals):
         return None
@@ -143,6 +149,30 @@ def _known(texts: Mapping[str, _Text], fitting: Sequence[str], facts: Facts) -> 
         name = next(name for name, other in facts.versions.items() if other is nearest)
         notes.append(f"{len(unlike)} of these texts are not those of {name} either: {named(unlike)}")
     return Identity(f"ids of {best}{part}; {said} not verified", best, tuple(notes))
+
+
+def _part(
+    benchmark: str, texts: Mapping[str, _Text], best: str, rows: int, rubrics: bool
+) -> tuple[str, tuple[str, ...]]:
+    """(name, notes) of a part of the version `best` of `rows` tasks: all versions whose texts these are.
+
+    With rubrics (only those of `RUBRICS_OF` are known) the tasks are of `best` alone; a list of common texts keeps its
+    name, and a note says whose rubrics they are.
+    """
+    known = facts_of(benchmark).versions if benchmark in FACTS else {}
+    among = [name for name, version in known.items() if len(_same(texts, version)) == len(texts)]
+    for name, (of, versions_of) in COMMON.items():
+        if of == benchmark and set(versions_of) <= set(among) and texts.keys() == set(common(name)):
+            note = f"the {counted(len(texts))} whose text is the same in {_listed(versions_of)}"
+            return name, (note + (f", with rubrics of {best}" if rubrics else ""),)
+    if len(among) < 2 or rubrics:
+        return f"subset of {best} ({len(texts)} of {rows})", ()
+    return f"subset of {_listed(among)} ({counted(len(texts))})", ()
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _refuse_mixed_ids(texts: Collection[str], where: Path | None) -> None:

@@ -22,7 +22,8 @@ class TaskSet:
     name: str
     """Benchmark: webvoyager, online_mind2web, webtailbench, webtailbench_refusals, gaia_web, or `file`."""
     version: str
-    """`X`, `subset of X (n of N)`, `ids of X; texts not verified`, `X+patch:SHA`, `own`, or `unknown ...`."""
+    """`X`, `subset of X (n of N)`, `subset of X and Y (n tasks)` where both have these texts, a name of `known.COMMON`,
+    `ids of X; texts not verified`, `X+patch:SHA`, `own`, or `unknown ...`."""
     sha256: str
     """Of the file's bytes."""
     ids_hash: str
