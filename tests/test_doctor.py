@@ -6,8 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from rmsweb.bench.judges import names, plain_name
+from rmsweb.bench.judges.known import KNOWN
 from rmsweb.chat import Message
-from rmsweb.config import BrowserConfig, Config, JudgeConfig, ModelConfig, ProfileConfig, SuiteConfig
+from rmsweb.config import (
+    BrowserConfig,
+    CollectConfig,
+    Config,
+    EvalConfig,
+    JudgeConfig,
+    ModelConfig,
+    ProfileConfig,
+    SuiteConfig,
+)
 from rmsweb.doctor import (
     Check,
     browser_check,
@@ -16,6 +27,7 @@ from rmsweb.doctor import (
     endpoint_checks,
     endpoints,
     judge_check,
+    judge_endpoint_checks,
     show,
     tasks_check,
 )
@@ -30,8 +42,13 @@ def by_name(rows: list[Check]) -> dict[str, Check]:
     return {row.name: row for row in rows}
 
 
-def model(server: ScriptServer) -> ModelConfig:
-    return ModelConfig(base_url=server.base_url, name="m", timeout_s=5)
+def model(server: ScriptServer, name: str = "m") -> ModelConfig:
+    return ModelConfig(base_url=server.base_url, name=name, timeout_s=5)
+
+
+def judging(server: ScriptServer, protocol: str, **more: int) -> Config:
+    judge = JudgeConfig(protocol=protocol, model=model(server, "gpt-4o"), **more)
+    return Config(profile=SMALL, judge=judge, eval=EvalConfig(max_steps=30))
 
 
 async def test_a_good_endpoint() -> None:
@@ -87,9 +104,11 @@ async def test_a_hidden_system_prompt_and_resized_pictures_are_seen() -> None:
                 return [replace(reply, prompt_tokens=cost(messages, hidden)) for reply in replies]  # noqa: B023
 
         with ScriptServer(Counting([CALL], repeat=True)) as server:
-            rows = by_name(await endpoint_checks(model(server), SMALL))
+            rows = by_name(await endpoint_checks(model(server, "Qwen/Qwen3-VL-8B-Instruct"), SMALL))
+            other = by_name(await endpoint_checks(model(server, "gpt-4o"), SMALL))
         assert rows["template"].ok is ok
         assert rows["picture tokens"].ok is None and "would need 72" in rows["picture tokens"].detail
+        assert other["picture tokens"].detail == "22 each", "a model that is no Qwen has a count of its own"
 
 
 async def test_nobody_answers() -> None:
@@ -99,12 +118,58 @@ async def test_nobody_answers() -> None:
     assert rows[0].cure
 
 
+OWN = ["rmsweb/chat", *(name for name in names() if name.startswith("rmsweb/") and "rubric" not in name)]
+MOST = {"chat": 8, "webvoyager-original": 15, "autonomous": 1, "agenttrek": 1}
+"""Pictures of one question about an attempt of 30 steps; the others send 30 (or 31: a page behind the last act)."""
+
+
+@pytest.mark.parametrize("protocol", OWN)
+async def test_a_judge_is_asked_as_a_judge_and_read_by_its_protocol(protocol: str) -> None:
+    known = KNOWN[plain_name(protocol)]
+    for said, ok, what in ((known.success, True, "success"), (known.failure, None, "failure"), ("Fine.", False, "")):
+        with ScriptServer([said]) as server:
+            rows = by_name(await judge_endpoint_checks(judging(server, protocol)))
+        asked = json.dumps([record.body["messages"] for record in server.requests])
+        assert "You are a web agent" not in asked and "Click the button named OK" in asked
+        assert not {"picture tokens", "template"} & rows.keys() and rows["judge endpoint"].ok
+        most = MOST.get(protocol.removeprefix("rmsweb/"), 30)
+        assert max(record.pictures for record in server.requests) in (most, most + 1 if most == 30 else most)
+        if what:
+            assert rows["judge reply"].ok is ok and f"is read as {what}" in rows["judge reply"].detail
+            assert "the text comes in 'content'; no think block" in rows["judge reply"].detail
+        else:
+            assert rows["judge reply"].ok is False and "no verdict (no_verdict)" in rows["judge reply"].detail
+
+
+async def test_a_judge_that_takes_too_few_pictures_or_does_not_answer() -> None:
+    with ScriptServer(["Verdict: SUCCESS"], max_images=10) as server:
+        row = by_name(await judge_endpoint_checks(judging(server, "rmsweb/webvoyager-fara")))["judge pictures"]
+        assert row.ok is False and "At most 10 image" in row.detail and "judge.images" in row.cure
+        fewer = by_name(await judge_endpoint_checks(judging(server, "rmsweb/webvoyager-fara", images=10)))
+        assert fewer["judge pictures"].detail.startswith("takes 10 in") and fewer["judge reply"].ok
+    with ScriptServer(["I see."]) as server:
+        rows = by_name(await judge_endpoint_checks(judging(server, "rmsweb/rubric-both")))
+        assert rows["judge pictures"].detail.startswith("takes 1 ") and rows["judge reply"].ok is None
+        rows = by_name(await judge_endpoint_checks(judging(server, "webvoyager/fara")))
+        assert list(rows) == ["judge endpoint"], "its wording is missing: `judge_check` says so"
+    nobody = JudgeConfig(protocol="rmsweb/chat", model=ModelConfig(base_url="http://127.0.0.1:9/v1"))
+    found = await judge_endpoint_checks(Config(judge=nobody))
+    assert [(row.name, row.ok) for row in found] == [("judge endpoint", False)] and found[0].cure
+
+
 def test_only_named_endpoints_are_asked() -> None:
     assert endpoints(Config()) == []
     named = ModelConfig(name="a")
-    config = Config(policy=named, judge=JudgeConfig(protocol="rmsweb/chat", model=ModelConfig(name="b")))
-    assert [model.name for model in endpoints(config)] == ["a", "b"]
+    collect = CollectConfig(reflector="chat", reflector_model=ModelConfig(name="c"))
+    config = Config(policy=named, collect=collect, judge=JudgeConfig(protocol="rmsweb/chat"))
+    assert [(one.model.name, one.acts) for one in endpoints(config)] == [("a", True), ("c", False)]
     assert endpoints(Config(policy=ModelConfig(kind="tiny"))) == []
+
+
+async def test_who_writes_reflections_is_not_asked_for_an_action() -> None:
+    with ScriptServer(["I would look again."]) as server:
+        rows = by_name(await endpoint_checks(model(server), SMALL, acts=False))
+    assert "reply" not in rows and all(row.ok is not False for row in rows.values() if row.name != "template")
 
 
 def test_the_task_file_and_its_dates(tmp_path: Path) -> None:

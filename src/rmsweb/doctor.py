@@ -2,15 +2,13 @@
 
 Owns the checks: browser, disk, the recipe's task file and judge, and for each endpoint of the recipe: does it answer,
 how does it split thinking, can our reader read its reply, how many pictures does it take, what does a picture cost,
-does it add a hidden system prompt.
+does it add a hidden system prompt. A judge is asked as a judge, and is read by its protocol.
 Never changes anything; asks an endpoint for a handful of short replies.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
 import shutil
 import subprocess
 import sys
@@ -18,9 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 from rmsweb.actions import Viewport
-from rmsweb.bench.judges import build
+from rmsweb.bench.judges import build, trial
+from rmsweb.bench.judges.asking import Pictures
 from rmsweb.chat import EndpointModel, Message, Part, Reply
 from rmsweb.config import Config, ModelConfig, ProfileConfig
 from rmsweb.errors import EndpointError, RmswebError
@@ -59,29 +59,39 @@ async def check_all(config: Config) -> list[Check]:
         rows.append(tasks_check(config, date.today()))
     if (judge := judge_check(config)) is not None:
         rows.append(judge)
+    judged = config.judge.protocol != "rules" and config.judge.model.kind == "endpoint"
     named = endpoints(config)
-    if not named:
+    if not named and not judged:
         rows.append(Check("endpoint", None, "the recipe names none (give -c, or --set policy.name=... to check one)"))
-    for model in named:
-        rows += await endpoint_checks(model, config.profile)
+    for one in named:
+        rows += await endpoint_checks(one.model, config.profile, acts=one.acts)
+    if judged:
+        rows += await judge_endpoint_checks(config)
     return rows
 
 
-def endpoints(config: Config) -> list[ModelConfig]:
-    """The endpoints that a recipe names and its stages would ask; the default of an unset section is not one."""
-    wanted: list[ModelConfig] = []
+class Asked(NamedTuple):
+    """An endpoint that is no judge."""
+
+    model: ModelConfig
+    acts: bool
+    """It plays episodes; else it writes text (reflections)."""
+
+
+def endpoints(config: Config) -> list[Asked]:
+    """The endpoints that a recipe names and its stages would ask, the judge's apart; the default of an unset section is
+    not one."""
+    wanted: list[Asked] = []
     if "policy" in config.model_fields_set:
-        wanted.append(config.policy)
+        wanted.append(Asked(config.policy, True))
     if "policy" in config.collect.model_fields_set:
-        wanted.append(config.collect.policy)
+        wanted.append(Asked(config.collect.policy, True))
     if config.collect.reflector == "chat":
-        wanted.append(config.collect.reflector_model)
-    if config.judge.protocol != "rules":
-        wanted.append(config.judge.model)
-    found: dict[tuple[str, str], ModelConfig] = {}
-    for model in wanted:
-        if model.kind == "endpoint":
-            found.setdefault((model.base_url, model.name), model)
+        wanted.append(Asked(config.collect.reflector_model, False))
+    found: dict[tuple[str, str], Asked] = {}
+    for one in wanted:
+        if one.model.kind == "endpoint":
+            found.setdefault((one.model.base_url, one.model.name), one)
     return list(found.values())
 
 
@@ -166,9 +176,9 @@ def reading_check(config: Config) -> Check:
     return Check("reading probe", bool(found["ok"]), detail, cure)
 
 
-async def endpoint_checks(config: ModelConfig, profile: ProfileConfig) -> list[Check]:
-    """What one endpoint does with our requests."""
-    images = {sha: data for sha, data in (_picture(profile.viewport, k) for k in range(picture_limit(profile) or 1))}
+async def endpoint_checks(config: ModelConfig, profile: ProfileConfig, *, acts: bool = True) -> list[Check]:
+    """What one endpoint does with our requests. `acts`: it plays episodes, so its reply has to be an action."""
+    images = dict(trial.page_picture(profile.viewport, k) for k in range(picture_limit(profile) or 1))
     model = EndpointModel(config.model_copy(update={"attempts": 1}), images)
     where = f"{config.name} at {config.base_url}"
     try:
@@ -180,10 +190,70 @@ async def endpoint_checks(config: ModelConfig, profile: ProfileConfig) -> list[C
         rows.append(await _hidden_prompt(model, plain))
         if picture_limit(profile):
             rows += await _pictures(model, list(images), profile, plain)
-        rows += await _own_prompt(model, next(iter(images)), profile)
+        if acts:
+            rows += await _own_prompt(model, next(iter(images)), profile)
         return rows
     finally:
         await model.close()
+
+
+async def judge_endpoint_checks(config: Config) -> list[Check]:
+    """What the judge's endpoint does with a judge's questions: as many pictures as the protocol sends at most, and one
+    small attempt, read as the protocol reads it. A judge that cannot be built is only asked whether it answers."""
+    settings = config.judge
+    try:
+        most = await trial.most_pictures(settings, config.eval.max_steps or config.episode.max_steps)
+    except RmswebError:
+        most = -1  # why stands in the row of `judge_check`
+    viewport = config.profile.viewport
+    images = Pictures(dict(trial.page_picture(viewport, k) for k in range(max(most, 2))))
+    model = trial.Overheard(EndpointModel(settings.model.model_copy(update={"attempts": 1}), images))
+    try:
+        try:
+            await model.complete([_ask(["Say yes."])], max_tokens=REPLY_TOKENS)
+        except EndpointError as error:
+            cure = "correct judge.model: base_url, name, api_key_env, parameters (reasoning: o-series, gpt-5)"
+            return [Check("judge endpoint", False, str(error), cure)]
+        rows = [Check("judge endpoint", True, f"{settings.model.name} at {settings.model.base_url} answers")]
+        if most < 0:
+            return rows
+        if most:
+            try:
+                await model.complete([_ask(["Say yes.", *list(images)[:most]])], max_tokens=REPLY_TOKENS)
+            except EndpointError as error:
+                cure = f"vLLM: --limit-mm-per-prompt '{{\"image\": {most}}}'; or fewer by judge.images, named in scores"
+                detail = f"a question with {most} picture(s), as {settings.protocol} asks, is refused: {error}"
+                return [*rows, Check("judge pictures", False, detail, cure)]
+            rows.append(Check("judge pictures", True, f"takes {most} in one question, the most that it is sent"))
+        return [*rows, await _judge_reply(config, model, images)]
+    finally:
+        await model.close()
+
+
+async def _judge_reply(config: Config, model: trial.Overheard, images: Pictures) -> Check:
+    """One small attempt that did its task: where the reply stands, and what the protocol reads in it."""
+    name = "judge reply"
+    if not trial.asks_for_one_verdict(config.judge):
+        return Check(name, None, "not tried: the rubric verifier asks about a dozen questions an attempt")
+    verdict = await trial.one_verdict(config.judge, model, images, config.profile.viewport)
+    stands = _stands(model.replies[-1])
+    if verdict.success:
+        return Check(name, True, f"{stands}; it is read as success, as it should be")
+    if verdict.success is False:
+        detail = f"{stands}; it is read as failure, of a small attempt that did its task"
+        return Check(name, None, detail, "one attempt says little: measure the judge with 'rmsweb judge-eval'")
+    cure = "take another judge.model or protocol: such replies give no verdict"
+    if verdict.unjudged in ("infra", "overflow"):
+        return Check(name, False, f"a question is refused: {verdict.reason}", "correct judge.model")
+    if config.judge.protocol.endswith("molmoweb"):
+        cure = "put its reply schema into judge.model.extra_body (docs/exams.md)"
+    return Check(name, False, f"{stands}; no verdict ({verdict.unjudged}): {verdict.reason[:160]!r}", cure)
+
+
+def _stands(reply: Reply) -> str:
+    """Where the text of a reply stands."""
+    thinking = "a think block stands in the text" if "</think>" in reply.text else "no think block in the text"
+    return f"the text comes in {reply.source!r}; {thinking}"
 
 
 async def _hidden_prompt(model: EndpointModel, plain: Reply) -> Check:
@@ -203,7 +273,8 @@ async def _hidden_prompt(model: EndpointModel, plain: Reply) -> Check:
 
 
 async def _pictures(model: EndpointModel, images: list[str], profile: ProfileConfig, plain: Reply) -> list[Check]:
-    """As many pictures as the profile sends, and what one costs."""
+    """As many pictures as the profile sends, and what one costs: compared with Qwen3-VL's count where the model's name
+    says that it is a Qwen."""
     count = len(images)
     try:
         one = (await model.complete([_ask(["Say yes.", images[0]])], max_tokens=16))[0]
@@ -216,8 +287,10 @@ async def _pictures(model: EndpointModel, images: list[str], profile: ProfileCon
     if plain.prompt_tokens and cost > 0:
         width, height = resized_size(Viewport(*profile.viewport), 32)
         due = width * height // 32**2 + 2
-        remark = "as Qwen3-VL counts them" if abs(cost - due) <= 2 else f"Qwen3-VL would need {due}: it may be resized"
-        rows.append(Check("picture tokens", True if abs(cost - due) <= 2 else None, f"{cost} each, {remark}"))
+        right = abs(cost - due) <= 2
+        remark = ", as Qwen3-VL counts them" if right else f", Qwen3-VL would need {due}: it may be resized"
+        remark = remark if "qwen" in model.name.lower() else ""
+        rows.append(Check("picture tokens", True if right and remark else None, f"{cost} each{remark}"))
     return rows
 
 
@@ -231,8 +304,7 @@ async def _own_prompt(model: EndpointModel, image: str, profile: ProfileConfig) 
         reply = (await model.complete(render_messages(profile, task, [], now), max_tokens=REPLY_TOKENS))[0]
     except EndpointError as error:
         return [Check("reply", False, str(error))]
-    thinking = "a think block stands in the text" if "</think>" in reply.text else "no think block in the text"
-    rows = [Check("thinking", True, f"the text comes in {reply.source!r}; {thinking}")]
+    rows = [Check("thinking", True, _stands(reply))]
     decision = read_decision(profile, reply)
     if decision.action is None:
         kind = decision.fault.kind if decision.fault else "none"
@@ -249,19 +321,3 @@ def _ask(parts: Sequence[str]) -> Message:
     """A user turn: the first part is text, the others are pictures."""
     pictures: list[Part] = [{"type": "image", "image": image} for image in parts[1:]]
     return {"role": "user", "content": [*pictures, {"type": "text", "text": parts[0]}]}
-
-
-def _picture(viewport: tuple[int, int], number: int) -> tuple[str, bytes]:
-    """(SHA-256, PNG) of a page with a button named OK; each number gives another picture."""
-    from PIL import Image, ImageDraw
-
-    image = Image.new("RGB", viewport, "white")
-    pen = ImageDraw.Draw(image)
-    width, height = viewport
-    left, top = width // 2 - 40, height // 2 - 14
-    pen.rectangle((left, top, left + 80, top + 28), fill="#dde4ff", outline="#223344")
-    pen.text((left + 30, top + 8), "OK", fill="black")
-    pen.text((8, 8), f"page {number}", fill="black")
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    return hashlib.sha256(buffer.getvalue()).hexdigest(), buffer.getvalue()
