@@ -119,7 +119,7 @@ async def test_a_chat_judge_judges() -> None:
     assert (
         verdict.judge == judge.name
         and judge.name.startswith("rmsweb/chat:m:prompt=")
-        and judge.name.endswith(":images=8:temperature=0:tokens=400:attempts=3")
+        and judge.name.endswith(":images=8:temperature=0:again=0.7:tokens=400:attempts=3")
     )
     success = await chat_judge(ScriptModel(["VERDICT: SUCCESS"]), IMAGES, JudgeConfig())(trajectory(1))
     assert success.success is True and success.first_error is None

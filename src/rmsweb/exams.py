@@ -38,10 +38,12 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
             return done
         if todo:
             rounds = stage.rounds_of(verdicts, again)
-            calls = stage.answers_kept(run.read("call", Call), rounds, verdicts)
+            asked = run.read("call", Call)
+            calls = stage.answers_kept(asked, rounds, verdicts)
+            vain = stage.asked_in_vain(asked, calls, rounds)
             if "replies" in given:
                 calls = [*Run.read_only(given["replies"]).read("call", Call), *calls]
-            build = parts.Judges(config, run, calls, offline="replies" in given, rounds=rounds)
+            build = parts.Judges(config, run, calls, offline="replies" in given, rounds=vain)
             judges = [build(trajectory) for trajectory in trajectories.values()]
             stage.refuse_unlike(run, verdicts, judges)
             if "replies" in given:
@@ -102,12 +104,22 @@ def judge_eval(
 
 
 def import_runs(
-    folder: Path, format: str, out: Path, tasks: Path | None, model: str, verdicts: str, config: Config
+    folder: Path,
+    format: str,
+    out: Path,
+    tasks: Path | None,
+    model: str,
+    verdicts: str,
+    config: Config,
+    *,
+    part: bool = False,
 ) -> dict[str, Any]:
-    """Trajectories in another format -> a run directory. `verdicts`: which of several stored score files counts."""
+    """Trajectories in another format -> a run directory. `verdicts`: which of several stored score files counts.
+    `part`: the attempts are a part of the task set, of which no more was asked for."""
     from rmsweb.bench import formats
 
-    return formats.import_runs(format, folder, out, tasks=tasks_of(tasks, config), model=model, verdicts=verdicts)
+    given = tasks_of(tasks, config)
+    return formats.import_runs(format, folder, out, tasks=given, model=model, verdicts=verdicts, part=part)
 
 
 def export_runs(given: Inputs, format: str, out: Path, policy: str = "", style: str = "openai") -> dict[str, Any]:

@@ -64,7 +64,13 @@ class Judges:
     """Trajectory -> the judge that a config names for it, each built once (rules are the suite's own)."""
 
     def __init__(
-        self, config: Config, run: Run, replies: Sequence["Call"], *, offline: bool, rounds: Mapping[str, int]
+        self,
+        config: Config,
+        run: Run,
+        replies: Sequence["Call"],
+        *,
+        offline: bool,
+        rounds: Mapping[tuple[str, str], int],
     ) -> None:
         """`offline`: only `replies` answer. `rounds`: see `Asker`."""
         self.config, self.run, self.rounds = config, run, rounds

@@ -10,13 +10,13 @@ import specimens
 
 from rmsweb.bench.judges import names
 from rmsweb.bench.judges.asking import Call
-from rmsweb.bench.rejudge import answers_kept, gathered, rounds_of, summary
+from rmsweb.bench.rejudge import answers_kept, asked_in_vain, gathered, owed, rounds_of, summary
 from rmsweb.config import Config
 from rmsweb.errors import BudgetError, ConfigError, DataError, RunError
 from rmsweb.exams import judge
 from rmsweb.progress import Silent
 from rmsweb.records import Stop, Trajectory, Verdict
-from rmsweb.store import Run
+from rmsweb.store import Images, Run
 from rmsweb.testing import Odd, ScriptServer
 
 YES, NO = "VERDICT: SUCCESS\nREASON: it is there", "VERDICT: FAILURE\nREASON: it is not"
@@ -79,7 +79,9 @@ def test_stored_replies_answer_without_an_endpoint(tmp_path: Path) -> None:
         judge(renamed, tmp_path / "renamed", {**runs, "replies": tmp_path / "judged"}, Silent())
     model = settings.judge.model.model_copy(update={"temperature": 0.5})
     warm = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": model})})
-    with pytest.raises(ConfigError, match=r"sampled with temperature 0, tokens 400, .* named after temperature 0.5"):
+    with pytest.raises(
+        ConfigError, match=r"sampled with temperature 0, again 0.7, tokens 400, .* named after temperature 0.5"
+    ):
         judge(warm, tmp_path / "warm", {**runs, "replies": tmp_path / "judged"}, Silent())
     oftener = settings.model_copy(update={"judge": settings.judge.model_copy(update={"attempts": 2})})
     assert judge(oftener, tmp_path / "oftener", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
@@ -133,6 +135,33 @@ def test_only_a_reply_without_a_verdict_earns_another_draw() -> None:
     kept = [(one.trajectory_id, one.key) for one in answers_kept(calls, rounds)]
     assert [key for ident, key in kept if ident in rounds] == ["key_points"] * 3, "the question that failed is anew"
     assert [key for ident, key in kept if ident not in rounds] == ["key_points", "verdict"] * 4, "the rest stands"
+
+
+def test_only_questions_asked_in_vain_get_other_seeds() -> None:
+    verdicts = [verdict(0, "no_verdict"), verdict(1, "infra")]
+    calls = [call(number, key) for number in range(2) for key in ("key_points", "verdict")]
+    rounds = rounds_of(verdicts, {"t0", "t1"})
+    assert asked_in_vain(calls, answers_kept(calls, rounds), rounds) == {("t0", "verdict"): 1}
+
+
+def played(path: Path, ident: str) -> Trajectory:
+    return specimens.trajectory(Images(path / "images"), specimens.task(0), 2).model_copy(update={"id": ident})
+
+
+def test_a_verdict_that_lacks_an_answer_is_owed_once_more(tmp_path: Path) -> None:
+    failed = verdict(0, "").model_copy(update={"success": False, "details": {"failed": ["outcome/0"]}})
+    whole = failed.model_copy(update={"trajectory_id": "t1", "details": {"failed": []}})
+    trajectories = {f"t{n}": played(tmp_path, f"t{n}") for n in range(2)}
+    assert owed(trajectories, [failed, whole]) == (["t0"], {"t0"})
+    assert rounds_of([failed, whole], {"t0"}) == {"t0": 1}
+    calls = [call(0, key) for key in ("rubric", "outcome/0", "diagnosis")]
+    assert [c.key for c in answers_kept(calls, {"t0": 1}, [failed])] == ["rubric", "diagnosis"]
+
+
+def test_nothing_judged_is_no_rate_of_zero(tmp_path: Path) -> None:
+    trajectories = {"t0": played(tmp_path, "t0")}
+    (rates,) = summary([verdict(0, "no_verdict")], trajectories)["policies"].values()
+    assert (rates["n"], rates["success"], rates["interval"], rates["success_judged"]) == (1, None, None, None)
 
 
 def test_questions_that_were_asked_together_are_asked_anew_by_name_not_by_their_place() -> None:

@@ -53,9 +53,19 @@ def owed(trajectories: Mapping[str, Trajectory], verdicts: Sequence[Verdict]) ->
     again = {
         ident
         for ident, trajectory in trajectories.items()
-        if ident in latest and latest[ident].success is None and trajectory.stop not in INFRA_STOPS
+        if ident in latest and _incomplete(latest[ident]) and trajectory.stop not in INFRA_STOPS
     }
     return [ident for ident in trajectories if ident in again or ident in set(fresh)], again
+
+
+def _incomplete(verdict: Verdict) -> bool:
+    """No verdict, or one that stands without an answer to a question (a rubric's outcome where the process failed)."""
+    return verdict.success is None or bool(verdict.details.get("failed"))
+
+
+def _unsaid(verdict: Verdict) -> bool:
+    """Something was answered and could not be read."""
+    return _incomplete(verdict) and (verdict.success is not None or verdict.unjudged in UNSAID)
 
 
 UNSAID = frozenset({"no_verdict", "refused", "truncated"})
@@ -72,7 +82,7 @@ def answers_kept(calls: Sequence[Call], rounds: Mapping[str, int], verdicts: Seq
     failed = {call.trajectory_id: [call.key] for call in calls if call.trajectory_id in rounds}
     for verdict in verdicts:
         named = verdict.details.get("failed")
-        if verdict.trajectory_id in failed and verdict.unjudged in UNSAID and named and isinstance(named, list):
+        if verdict.trajectory_id in failed and _unsaid(verdict) and named and isinstance(named, list):
             failed[verdict.trajectory_id] = [str(key) for key in named]
     return [
         c for c in calls if c.trajectory_id not in failed or (c.key not in failed[c.trajectory_id] and not _refused(c))
@@ -172,8 +182,8 @@ def _rates(verdicts: Sequence[Verdict], n: int) -> dict[str, Any]:
         "n": n,
         "judged": len(said),
         "could_not_judge": _could_not(verdicts),
-        "success": solved / n if n else 0.0,
-        "interval": list(wilson(solved, n)),
+        "success": solved / n if said else None,
+        "interval": list(wilson(solved, n)) if said else None,
         "success_judged": solved / len(said) if said else None,
         "interval_judged": list(wilson(solved, len(said))) if said else None,
         "upstream_success": sum(label == 1 for label in labels) / n if labels else None,
@@ -184,7 +194,14 @@ def _rates(verdicts: Sequence[Verdict], n: int) -> dict[str, Any]:
 def rounds_of(verdicts: Sequence[Verdict], again: set[str]) -> dict[str, int]:
     """trajectory id -> how often a reply about it held no verdict: other seeds next. Not those that were never answered
     (endpoint down, prompt too long, picture missing): they are asked as the protocol says."""
-    return dict(Counter(v.trajectory_id for v in verdicts if v.trajectory_id in again and v.unjudged in UNSAID))
+    return dict(Counter(v.trajectory_id for v in verdicts if v.trajectory_id in again and _unsaid(v)))
+
+
+def asked_in_vain(calls: Sequence[Call], kept: Sequence[Call], rounds: Mapping[str, int]) -> dict[tuple[str, str], int]:
+    """(trajectory id, key) -> rounds, for the questions whose stored replies do not answer: asked again they need other
+    seeds. What was never asked is asked as the protocol says."""
+    gone = {(c.trajectory_id, c.key) for c in calls} - {(c.trajectory_id, c.key) for c in kept}
+    return {(ident, key): rounds[ident] for ident, key in gone if ident in rounds}
 
 
 def refuse_others_replies(replies: Sequence[Call], judges: Sequence[Judge]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from rmsweb.bench.judges import build, names
 from rmsweb.bench.judges.naming import NOT_RECORDED, judge_parts, said_sampling, split_sampling
 from rmsweb.config import JudgeConfig
+from rmsweb.errors import ConfigError
 
 OURS = ["rmsweb/chat", *(name for name in names() if name.startswith("rmsweb/"))]
 
@@ -39,8 +40,10 @@ def test_a_temperature_that_the_config_sets_is_in_the_name(protocol: str) -> Non
 
 @pytest.mark.parametrize("protocol", ["rmsweb/webjudge-om2w", "rmsweb/webvoyager-fara"])
 def test_a_temperature_that_the_protocol_fixes_is_not_that_of_the_config(protocol: str) -> None:
-    fixed = "temperature 1," if "fara" in protocol else "temperature 0,"
-    assert said_sampling(name(protocol, model={"temperature": 0.7})).startswith(fixed)
+    fixed = "temperature 1, 4" if "fara" in protocol else "temperature 0, 0.7 when asked again"
+    assert said_sampling(name(protocol)).startswith(fixed)
+    with pytest.raises(ConfigError, match=r"asks at temperature [01], whatever .* it is 0.7: leave it out"):
+        name(protocol, model={"temperature": 0.7})
 
 
 def test_reasoning_endpoints_are_told_no_temperature() -> None:

@@ -13,7 +13,7 @@ from rmsweb.actions import Answer, LeftClick, Point, Type
 from rmsweb.bench.judges import build
 from rmsweb.bench.judges.asking import Call
 from rmsweb.bench.judges.rubric import Process, majority, zero_rule
-from rmsweb.bench.rejudge import answers_kept
+from rmsweb.bench.rejudge import answers_kept, asked_in_vain
 from rmsweb.chat import EndpointModel, Message, Reply
 from rmsweb.config import JudgeConfig, ModelConfig
 from rmsweb.errors import ConfigError, EndpointError
@@ -236,9 +236,13 @@ async def test_what_could_not_be_judged_is_taken_up_at_the_question_that_failed(
     model = Keyed(GOOD)
     stored = verdict.model_copy(update={"trajectory_id": run().id})
     kept = answers_kept(calls, {run().id: 1}, [stored])
-    again = await build(JudgeConfig(protocol="rmsweb/rubric-both"), model, PNG, replies=kept, rounds={run().id: 1})(
-        run()
-    )
+    again = await build(
+        JudgeConfig(protocol="rmsweb/rubric-both"),
+        model,
+        PNG,
+        replies=kept,
+        rounds=asked_in_vain(calls, kept, {run().id: 1}),
+    )(run())
     assert again.success is True and model.asked[0] == stage
     assert "baseline" not in model.asked
 
@@ -310,7 +314,8 @@ async def test_one_question_of_several_that_cannot_be_read_is_named_and_taken_up
     stored = verdict.model_copy(update={"trajectory_id": run().id})
     model = Slow(GOOD)
     kept = answers_kept(calls, {run().id: 1}, [stored])
-    again, _ = await over_http(model, 3, replies=kept, rounds={run().id: 1})
+    again, asked = await over_http(model, 3, replies=kept, rounds=asked_in_vain(calls, kept, {run().id: 1}))
+    assert {call.sampling["temperature"] for call in asked} == {0.0, 0.7}, "only what was asked in vain is asked warmer"
     assert again.success is True and model.asked[0] == "relevance/2" and "relevance/0" not in model.asked
     both, _ = await over_http(Slow({**GOOD, "relevance/2": "hm"}, frozenset({"relevance/0"})), 3)
     assert both.unjudged == "infra", "an outage weighs more: another draw would change what was never asked"

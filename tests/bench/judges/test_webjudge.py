@@ -383,7 +383,7 @@ async def test_stored_replies_judge_again_without_a_model() -> None:
 def test_the_name_says_wording_model_and_threshold() -> None:
     name = attempts.judge_of(OURS, None, {}).name
     assert name.startswith("rmsweb/webjudge-om2w:stored:prompt=")
-    assert name.endswith(":threshold=3:temperature=0:tokens=512:attempts=3")
+    assert name.endswith(":threshold=3:temperature=0:again=0.7:tokens=512:attempts=3")
     assert {"webjudge/om2w", "webjudge/general", GENERAL} <= set(names())
     with pytest.raises(ConfigError, match=r"judge\.pack"):
         attempts.judge_of("webjudge/om2w", None, {})

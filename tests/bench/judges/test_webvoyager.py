@@ -154,7 +154,7 @@ def ours(name: str) -> Wording:
 
 
 def cold(tokens: int) -> str:
-    return f"temperature=0:tokens={tokens}:attempts=3"
+    return f"temperature=0:again=0.7:tokens={tokens}:attempts=3"
 
 
 def shape(messages: list[Message]) -> list[str]:
@@ -362,7 +362,8 @@ async def test_our_wording_is_another_protocol_with_the_same_layout(name: str, t
     verdict, messages, _ = await asked(name, ours(name), trajectory, pictures)
     _, upstream, _ = await asked(name, exact(name, tmp_path), trajectory, pictures)
     assert shape(messages) == shape(upstream) and shown(messages) == shown(upstream)
-    pattern = rf"rmsweb/webvoyager-{name}:m:prompt=[0-9a-f]{{8}}(:images=15)?:temperature=[01]:tokens=\d+:attempts=3$"
+    sampling = r"(temperature=1|temperature=0:again=0.7):tokens=\d+:attempts=3"
+    pattern = rf"rmsweb/webvoyager-{name}:m:prompt=[0-9a-f]{{8}}(:images=15)?:{sampling}$"
     assert re.match(pattern, verdict.judge)
     text = words_of(messages)
     assert "find the red mug" in text and "4 dollars" in text

@@ -52,7 +52,7 @@ def build(
     store: Callable[[Call], None] = lambda call: None,
     replies: Iterable[Call] = (),
     model_name: str = "",
-    rounds: Mapping[str, int] | None = None,
+    rounds: Mapping[tuple[str, str], int] | None = None,
 ) -> "Judge":
     """The judge that a config names. Raises ConfigError for an unknown name or a pack that does not fit.
 

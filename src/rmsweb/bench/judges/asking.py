@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 
 from pydantic import Field
 
+from rmsweb.bench.judges.naming import WARMER
 from rmsweb.chat import ChatModel, Message, Part, Reply
 from rmsweb.errors import DataError, EndpointError
 from rmsweb.judge import OVERFLOW
@@ -120,13 +121,14 @@ class Asker:
         replies: Iterable[Call] = (),
         attempts: int = 3,
         name: str = "",
-        rounds: Mapping[str, int] | None = None,
+        rounds: Mapping[tuple[str, str], int] | None = None,
         concurrency: int = 8,
     ) -> None:
         """`model` None: only `replies` answer. `attempts`: tries of one question, see `ask`. `name`: of the model.
         `concurrency`: questions of `together` at once, over all trajectories.
 
-        `rounds`: trajectory id -> how often it was asked about without a verdict: other seeds, other replies.
+        `rounds`: (trajectory id, key) -> how often the command has asked that question in vain before: other seeds,
+        other replies.
         """
         self.model, self.pictures, self.attempts, self._store = model, pictures, attempts, store
         self.rounds = rounds or {}
@@ -161,8 +163,8 @@ class Asker:
             )  # fmt: skip
         if self.model is None:
             raise NoReply("not_stored", f"no reply to {key} of {trajectory_id} is stored for this very question")
-        before = self.rounds.get(trajectory_id, 0)
-        warmth = temperature if attempt == before == 0 else max(temperature, 0.7)
+        before = self.rounds.get((trajectory_id, key), 0)
+        warmth = temperature if attempt == before == 0 else max(temperature, WARMER)
         seed = attempt if seed is None and attempt else None if seed is None else seed + attempt + 1000 * before
         try:
             reply = (await self.model.complete(messages, temperature=warmth, max_tokens=max_tokens, seed=seed))[0]

@@ -1,6 +1,6 @@
 """The whole name of a judge: wording, protocol, model, options, and how the model is sampled. Written and read here.
 
-    rmsweb/webjudge-om2w:o4-mini:prompt=1a2b3c4d:threshold=3:temperature=0:tokens=512:attempts=3
+    rmsweb/webjudge-om2w:gpt-4o:prompt=1a2b3c4d:threshold=3:temperature=0:again=0.7:tokens=512:attempts=3
 
 Two verdicts are of one judge only where all of it is the same. Promises: what changes a reply or which reply counts is
 in the name; a name from before the sampling was recorded reads `not recorded`, and is no judge of known sampling.
@@ -11,12 +11,16 @@ import json
 
 from rmsweb.bench.judges.packs import Wording
 from rmsweb.config import JudgeConfig
+from rmsweb.errors import ConfigError
 
-SAMPLING = ("temperature", "parameters", "tokens", "attempts", "extra")
+WARMER = 0.7
+"""Least temperature at which a question is asked again: the same reply would only come once more."""
+SAMPLING = ("temperature", "again", "parameters", "tokens", "attempts", "extra")
 """Keys of a name that say how the model is asked, in this order."""
 NOT_RECORDED = "not recorded"
 _WORDS = {
     "temperature": "temperature {}",
+    "again": "{} when asked again",
     "parameters": "{} parameters",
     "tokens": "{} tokens",
     "attempts": "{} attempts",
@@ -29,11 +33,19 @@ def judge_name(
 ) -> str:
     """`protocol`: as its wording names it. `options`: `key=value`; empty ones are left out.
 
-    `temperature`: of the first attempt; an endpoint of reasoning models is told none, so it has no place there.
-    `extra_body` stands as eight hexadecimal digits of its SHA-256, since its values may be long.
+    `temperature`: of the first attempt; `again` is that of every later one, where it is warmer. An endpoint of
+    reasoning models is told none, so neither has a place there. `extra_body` stands as eight hexadecimal digits of its
+    SHA-256, since its values may be long. Raises ConfigError for a temperature that is set and that the protocol does
+    not ask at.
     """
     asked = config.model
-    warmth = "parameters=reasoning" if asked.parameters == "reasoning" else f"temperature={temperature:g}"
+    if asked.temperature not in (temperature, JudgeConfig().model.temperature):
+        raise ConfigError(
+            f"{protocol} asks at temperature {temperature:g}, whatever judge.model.temperature says; it is "
+            f"{asked.temperature:g}: leave it out"
+        )
+    warm = f"temperature={temperature:g}" + (f":again={WARMER:g}" if temperature < WARMER else "")
+    warmth = "parameters=reasoning" if asked.parameters == "reasoning" else warm
     body = json.dumps(asked.extra_body, sort_keys=True, separators=(",", ":"))
     extra = f"extra={hashlib.sha256(body.encode()).hexdigest()[:8]}" if asked.extra_body else ""
     parts = (protocol, model, *options, warmth, f"tokens={max_tokens}", f"attempts={config.attempts}", extra)

@@ -19,7 +19,16 @@ from rmsweb.bench.judges.packs import Pack, Wording
 from rmsweb.bench.judges.rubric_layout import Found, kept
 from rmsweb.bench.judges.rubric_reading import Diagnosis
 from rmsweb.bench.judges.rubric_score import success_labels
-from rmsweb.bench.judges.rubric_stages import OUTAGES, REPLY_TOKENS, Broken, Case, Stages, check_texts, own_rubric
+from rmsweb.bench.judges.rubric_stages import (
+    OUTAGES,
+    REPLY_TOKENS,
+    VOTING,
+    Broken,
+    Case,
+    Stages,
+    check_texts,
+    own_rubric,
+)
 from rmsweb.bench.judges.verdicts import evidence_missing, infra, without_call
 from rmsweb.bench.reading import acts, stored_screenshots
 from rmsweb.config import JudgeConfig
@@ -87,7 +96,8 @@ class Process:
         digest = hashlib.sha256("\0".join(texts[key] for key in sorted(texts)).encode()).hexdigest()[:8]
         most = "" if config.images is None else f"images={config.images}"
         self.name = judge_name(
-            wording.name(f"rubric/{self.CRITERION}"), asker.name, f"prompt={digest}", f"votes={config.votes}", most,
+            wording.name(f"rubric/{self.CRITERION}"), asker.name, f"prompt={digest}", f"votes={config.votes}",
+            "" if config.votes == 1 else f"votes_at={max(config.model.temperature, VOTING):g}", most,
             config=config, temperature=config.model.temperature, max_tokens=REPLY_TOKENS,
         )  # fmt: skip
         self.asker, self.config = asker, config
@@ -199,9 +209,10 @@ class Process:
         stored = success_labels(details["process_passed"] is True, details["outcome"] is True)[self.CRITERION]
         details["upstream_label"] = int(stored is True)
         reason = one_line(f"{_result(details)}. {details['outcome_reason']}", 1000)
+        # Named although the verdict may be known without it: the outcome beside it is not, and can be asked for again.
+        details["failed"] = [broken.key] if broken else []
         if success is None:
             kind: Unjudged = broken.kind if broken else "no_verdict"
-            details["failed"] = [broken.key] if broken else []
             why = f"{broken}. {reason}" if broken else reason
             return could_not_tell(self.name, kind, why).model_copy(update={"details": details})
         first = diagnosis.step if diagnosis is not None and not success else None
