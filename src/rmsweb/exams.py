@@ -30,6 +30,7 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
     if not sources:
         raise ConfigError("`rmsweb judge` needs --from RUN: runs that hold trajectories (collect, mine, eval, import)")
     trajectories = stage.gathered(sources)
+    origin = stage.origins(sources, trajectories)
     with open_run(out, "judge", config, given) as run:
         with_pictures(run, [path for name, path in given.items() if name != "replies"])
         verdicts = run.read("verdict", Verdict)
@@ -54,13 +55,13 @@ def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str,
                     await self_test(config.judge)
                 try:
                     slots = config.judge.model.concurrency
-                    return await stage.run(run, trajectories, build, todo, concurrency=slots, show=show)
+                    return await stage.run(run, trajectories, build, todo, concurrency=slots, show=show, origin=origin)
                 finally:
                     await build.close()
 
             summary = asyncio.run(work())
         else:
-            summary = stage.summary(verdicts, trajectories)
+            summary = stage.summary(verdicts, trajectories, origin)
         run.write_json("summary.json", summary)
         run.finish(verdicts=len(trajectories))
         return summary

@@ -10,7 +10,7 @@ import specimens
 
 from rmsweb.bench.judges import names
 from rmsweb.bench.judges.asking import Call
-from rmsweb.bench.rejudge import answers_kept, asked_in_vain, gathered, owed, rounds_of, summary
+from rmsweb.bench.rejudge import answers_kept, asked_in_vain, gathered, origins, owed, rounds_of, summary
 from rmsweb.config import Config
 from rmsweb.errors import BudgetError, ConfigError, DataError, RunError
 from rmsweb.exams import judge
@@ -156,6 +156,22 @@ def test_a_verdict_that_lacks_an_answer_is_owed_once_more(tmp_path: Path) -> Non
     assert rounds_of([failed, whole], {"t0"}) == {"t0": 1}
     calls = [call(0, key) for key in ("rubric", "outcome/0", "diagnosis")]
     assert [c.key for c in answers_kept(calls, {"t0": 1}, [failed])] == ["rubric", "diagnosis"]
+
+
+def test_policies_without_a_name_are_told_apart_by_their_runs(tmp_path: Path) -> None:
+    sources = {}
+    for number, name in enumerate(("ours", "theirs")):
+        with Run.open(tmp_path / name, "import", Config()) as run:
+            made = specimens.trajectory(run.images, specimens.task(number), 2)
+            run.append("trajectory", made.model_copy(update={"id": f"{made.task.id}#{made.attempt}", "policy": ""}))
+        sources[name] = Run.read_only(tmp_path / name)
+    both = gathered(sources)
+    told = [
+        verdict(0, "").model_copy(update={"success": number == 0, "trajectory_id": ident})
+        for number, ident in enumerate(both)
+    ]
+    found = summary(told, both, origins(sources, both))["policies"]
+    assert {name: rates["success"] for name, rates in found.items()} == {"ours": 1.0, "theirs": 0.0}
 
 
 def test_nothing_judged_is_no_rate_of_zero(tmp_path: Path) -> None:

@@ -46,6 +46,14 @@ def gathered(sources: Mapping[str, Run]) -> dict[str, Trajectory]:
     return {ident: trajectory for ident, (_, trajectory) in found.items()}
 
 
+def origins(sources: Mapping[str, Run], trajectories: Mapping[str, Trajectory]) -> dict[str, str]:
+    """trajectory id -> name of its run, for those that say no policy of their own."""
+    nameless = {ident for ident, t in trajectories.items() if not (arm_of(t) or t.policy)}
+    if not nameless:
+        return {}
+    return {t.id: name for name, run in sources.items() for t in run.read("trajectory", Trajectory) if t.id in nameless}
+
+
 def owed(trajectories: Mapping[str, Trajectory], verdicts: Sequence[Verdict]) -> tuple[list[str], set[str]]:
     """(ids to judge, those among them that could not be judged before). What the machine broke stays as it is."""
     latest = {verdict.trajectory_id: verdict for verdict in verdicts}
@@ -102,23 +110,27 @@ async def run(
     *,
     concurrency: int = 8,
     show: Progress | None = None,
+    origin: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Judge `todo`, at most `concurrency` at once, and return the summary of all verdicts of the run.
+
+    `origin`: see `summary`.
 
     Raises RunError when the endpoint is gone, BudgetError when a budget is used up: both can be gone on with.
     """
     show, done, streak, answered = show or Silent(), len(trajectories) - len(todo), 0, not todo
+    reason = ""
     slots = asyncio.Semaphore(concurrency)
     show("judge", done, len(trajectories))
 
     async def one(ident: str) -> None:
-        nonlocal done, streak, answered
+        nonlocal done, streak, answered, reason
         async with slots:
             trajectory = trajectories[ident]
             verdict = await judge_of(trajectory)(trajectory)
         gone = verdict.unjudged == "infra" and trajectory.stop not in INFRA_STOPS
         streak = streak + 1 if gone else 0
-        answered = answered or not gone
+        answered, reason = answered or not gone, verdict.reason
         if gone and _NOT_ALLOWED.search(verdict.reason):
             raise RunError(f"the judge's endpoint does not let us in: {verdict.reason}")
         if streak >= max(GONE, 2 * concurrency):
@@ -129,8 +141,10 @@ async def run(
 
     await _all([one(ident) for ident in todo])
     if not answered:
-        raise RunError(f"no question to the judge was answered ({len(todo)} trajectories); the same command asks again")
-    return summary(run.read("verdict", Verdict), trajectories)
+        raise RunError(
+            f"no question to the judge was answered ({len(todo)} trajectories): {reason}; the same command asks again"
+        )
+    return summary(run.read("verdict", Verdict), trajectories, origin)
 
 
 async def _all(work: Sequence[Awaitable[None]]) -> None:
@@ -144,8 +158,11 @@ async def _all(work: Sequence[Awaitable[None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory]) -> dict[str, Any]:
-    """What was judged and what could not be: both denominators, and the rate that upstream's script would store.
+def summary(
+    verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory], origin: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What was judged and what could not be: both denominators, and the rate that upstream's script would store, for
+    each policy. `origin`: what to call those that say no policy.
 
     Raises RunError for verdicts of judges that are not to be added up (rules of several suites are one judge).
     """
@@ -155,7 +172,7 @@ def summary(verdicts: Sequence[Verdict], trajectories: Mapping[str, Trajectory])
         raise RunError(f"verdicts of unlike judges are no one rate: {', '.join(unlike)}; judge again into another -o")
     by_policy: dict[str, list[str]] = {}
     for ident, trajectory in trajectories.items():
-        by_policy.setdefault(arm_of(trajectory) or trajectory.policy, []).append(ident)
+        by_policy.setdefault(arm_of(trajectory) or trajectory.policy or (origin or {}).get(ident, ""), []).append(ident)
     return {
         "judge": ", ".join(sorted({v.judge for v in latest.values()})),
         "n": len(trajectories),
