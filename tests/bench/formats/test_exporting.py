@@ -13,7 +13,7 @@ from rmsweb.bench import reading
 from rmsweb.bench.formats import export_runs, import_runs
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError, RunError
-from rmsweb.records import Stop, Trajectory
+from rmsweb.records import Stop, Trajectory, Verdict
 from rmsweb.store import Run
 
 WRITABLE = ["om2w", "webvoyager", "fara"]
@@ -161,3 +161,21 @@ def test_what_the_machine_broke_is_no_submission(tmp_path: Path, format: str) ->
     else:
         assert summary["trajectories"] == 1 and summary["left_out"] == {"m/b#0": "browser_error: gone"}
         assert not list((tmp_path / "out").glob("*b"))
+
+
+@pytest.mark.parametrize("format", [*WRITABLE, "om2w_v2"])
+def test_verdicts_that_are_not_written_are_counted_by_judge(tmp_path: Path, format: str) -> None:
+    run, found = run_with(tmp_path / "run", [made("a"), made("b"), made("c", end="none")])
+    broken = found[2].model_copy(update={"stop": Stop.BROWSER_ERROR, "detail": "gone"})
+    with Run.open(tmp_path / "second", "eval", Config()) as second:
+        for trajectory in (*found[:2], broken):
+            second.append("trajectory", trajectory)
+        for ident, judge in (("m/a#0", "one"), ("m/a#0", "one"), ("m/b#0", "one"), ("m/c#0", "two"), ("m/d#0", "two")):
+            second.append("verdict", Verdict(success=True, judge=judge, trajectory_id=ident))
+        for judge in ("one", "imported:scores/x.json"):
+            second.append("imported_verdict", Verdict(success=False, judge=judge, trajectory_id="m/a#0"))
+    counts = {"imported:scores/x.json": 1, "one": 2} | ({"two": 1} if format == "fara" else {})
+    assert export_runs(format, tmp_path / "second", tmp_path / "out")["verdicts_not_written"] == counts
+    back = import_runs(format, tmp_path / "out", tmp_path / "back", model="m")
+    assert back["stored_verdicts"] == {}, "what is counted is indeed not there"
+    assert export_runs(format, run, tmp_path / "none")["verdicts_not_written"] == {}

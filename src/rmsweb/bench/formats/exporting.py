@@ -4,6 +4,9 @@ Promises: a task id never leaves the folder (unsafe names are cleaned and get a 
 all; the same command again goes on, and writes again what is not what the run holds now; nothing that was not written
 by an export is touched; what a format could not take as it is stands in the summary, by trajectory. An attempt that the
 machine broke is left out, with its reason, where the format cannot say so: it would be judged as a failure.
+
+No verdict is written, in any format: the summary counts them by judge. Fara's score files hold a verifier's whole reply
+under the verifier's name, of which a run keeps the label and a part; half of it would pass for the whole.
 """
 
 import hashlib
@@ -12,16 +15,17 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from rmsweb.bench.formats import chat
 from rmsweb.bench.formats.files import json_bytes, safe_name
+from rmsweb.bench.formats.importing import STORED
 from rmsweb.bench.formats.registry import FORMATS, names
 from rmsweb.bench.scores import arm_of
 from rmsweb.errors import ConfigError, DataError, RunError
-from rmsweb.records import INFRA_STOPS, Trajectory
+from rmsweb.records import INFRA_STOPS, Trajectory, Verdict
 from rmsweb.store import Images, Run, write_atomic
 
 MARK = "export.json"
@@ -133,7 +137,14 @@ def _trajectories(format: str, source: Run, out: Path, origin: Mapping[str, str]
         "changed": changed,
         "broken": len(broken),
         "left_out": left_out,
+        "verdicts_not_written": _verdicts(source, {t.id for t in found}),
     }
+
+
+def _verdicts(source: Run, exported: Collection[str]) -> dict[str, int]:
+    """Judge -> attempts that were written and that the run holds a verdict of it on."""
+    stored = {(v.judge, v.trajectory_id) for noun in ("verdict", STORED) for v in source.read(noun, Verdict)}
+    return dict(Counter(judge for judge, trajectory in sorted(stored) if trajectory in exported))
 
 
 def _one(trajectory: Trajectory, images: Images, folder: Path, write: Any) -> list[str]:
