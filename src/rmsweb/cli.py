@@ -120,21 +120,23 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="Folder of trajectories in another format.")],
     out: Out,
     format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara, molmoweb ...")] = "auto",
-    tasks: Annotated[Path | None, typer.Option("--tasks", help="Task set that the trajectories belong to.")] = None,
+    tasks: Annotated[Path | None, typer.Option("--tasks", help="Task set they belong to: what was asked for.")] = None,
     model: Annotated[str, typer.Option("--model", help="Name of the policy in tables.")] = "",
     verdicts: Annotated[str, typer.Option("--verdicts", help="Which of several stored score files counts.")] = "",
+    part: Annotated[bool, typer.Option("--part", help="Of --tasks no more was asked for than was attempted.")] = False,
 ) -> None:
     """Trajectories of other tools -> a run directory that can be judged, reported, viewed and trained on."""
     from rmsweb import exams
     from rmsweb.config import load
 
-    print(json.dumps(exams.import_runs(folder, format, out, tasks, model, verdicts, load(None)), indent=2))
+    found = exams.import_runs(folder, format, out, tasks, model, verdicts, load(None), part=part)
+    print(json.dumps(found, indent=2))
 
 
 @app.command("export")
 def export(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")],
-    format: Annotated[str, typer.Option("--format", help="om2w, webvoyager, fara; chat (of a samples run).")],
+    format: Annotated[str, typer.Option("--format", help="om2w, om2w_v2, webvoyager, fara; chat (of a samples run).")],
     source: From = None,
     policy: Annotated[str, typer.Option("--policy", help="Only this policy's trajectories.")] = "",
     style: Annotated[str, typer.Option("--style", help="Of chat rows: openai or sharegpt.")] = "openai",

@@ -82,7 +82,7 @@ class Observation(Record):
     """What the browser has to say: dialogs, downloads, refused addresses, what got the click, 'nothing moved'."""
     elements: tuple[Element, ...] | None = None
     blank: bool = False
-    """The screenshot has one single colour even after the settle wait."""
+    """The screenshot has one single colour even after the settle wait, and the page was not scrolled there."""
     status: int | None = None
     """HTTP status of the document that is shown."""
 
@@ -332,8 +332,7 @@ class Group(Record):
 class TrainSample(Record):
     """One supervised step: what an unreflected policy would have seen and should say."""
 
-    id: str
-    """`traj@step`."""
+    id: str  # `traj@step`
     task: Task
     history: tuple[Step, ...]
     now: Observation
@@ -354,7 +353,8 @@ class Score(Record):
     judged: int  # episodes with a verdict: the second denominator
     outcomes: dict[str, int] = Field(default_factory=dict)  # `Outcome` and `missing`; they add up to `n`
     marks: dict[str, int] = Field(default_factory=dict)
-    """Across the outcomes: ran, no_answer, blocked, captcha, step_limit, claimed, claimed_not_done."""
+    """Across the outcomes: ran, no_answer, blocked, captcha, step_limit, claimed, claimed_not_done; steps_unknown,
+    tokens_unknown, seconds_unknown: left out of every mean of them."""
     unjudged: dict[str, int] = Field(default_factory=dict)  # why the judge could not tell -> episodes
     success: float | None  # over all; None where nothing was judged: no rate is no zero
     interval: tuple[float, float] | None
@@ -369,16 +369,15 @@ class Score(Record):
     finished: int = 0
     steps_on_solved: float | None = None
     steps_with_end: bool = True  # the final answer or terminate counts as a step
-    by_template: dict[str, tuple[int, int]] = Field(default_factory=dict)
-    """template -> (successes, episodes played)."""
+    by_template: dict[str, tuple[int, int]] = Field(default_factory=dict)  # template -> (successes, episodes played)
     breakdown: dict[str, dict[str, tuple[int, int]]] = Field(default_factory=dict)
     """site, template, level, segment -> value -> (successes, episodes asked for)."""
-    tokens: int = 0
-    wall_s: float = 0.0
+    tokens: int | None = None  # of the episodes that recorded them; None: none did
+    wall_s: float | None = None  # likewise
     judge: str = ""  # its whole name: protocol, model, prompt hash, pictures
     protocol: str = ""
     judge_model: str = ""
-    viewport: tuple[int, int] = (1280, 800)
+    viewport: tuple[int, int] | None = None
     observation: str = ""
     temperature: float | None = None  # of the policy; None: not recorded, as for imported runs
     top_p: float | None = None
@@ -390,7 +389,8 @@ class Score(Record):
     tasks: int = 0
     tasks_of: int | None = None  # tasks in that file, where fewer were asked for
     step_cap: tuple[int, int] | None = None  # smallest and largest limit of the tasks
-    runs: int = 1  # of each task
+    runs: int = 1  # of each task, the most where they differ
+    least_runs: int | None = None  # the fewest, where they differ
     by_run: tuple[float, ...] = ()  # success over all tasks of each run
     unstable: float | None = None  # share of tasks whose verdict differs between runs
     pass_at: dict[int, tuple[float, float, float]] = Field(default_factory=dict)

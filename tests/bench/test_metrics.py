@@ -8,9 +8,10 @@ from specimens import task, trajectory, verdict
 
 from rmsweb.bench import costs, metrics, rates, wording
 from rmsweb.bench.metrics import Result
-from rmsweb.bench.setting import differing, setting_of
+from rmsweb.bench.scores import exam_numbers
+from rmsweb.bench.setting import differing, setting_of, what_it_is
 from rmsweb.judge import outcome
-from rmsweb.records import Outcome, Stop, Trajectory
+from rmsweb.records import Outcome, Stop
 from rmsweb.store import Images
 
 
@@ -54,20 +55,59 @@ def test_steps_with_and_without_the_final_act_of_own_and_of_imported_runs(images
     stated = own.model_copy(update={"evidence": {"imported": {"format": "agentlab", "n_steps": 7}}})
     open_end = listed.model_copy(update={"steps": own.steps[:2]})
 
-    def steps(t: Trajectory, with_end: bool) -> tuple[int, bool]:
-        found = metrics.result_of("m", t, verdict(t, True), with_end=with_end)
-        return found.steps, found.steps_known
-
     for t in (own, listed, alike):
-        assert [steps(t, True), steps(t, False)] == [(3, True), (2, True)]
-    assert [steps(open_end, True), steps(open_end, False)] == [(2, True), (2, True)]
-    assert [steps(stated, True), steps(stated, False)] == [(7, True), (7, False)]
-    settings = [
-        setting_of([task(0)], [metrics.result_of("m", t, verdict(t, True), with_end=end)], with_end=end)
-        for t, end in ((own, False), (stated, False), (own, True), (stated, True))
-    ]
-    assert settings[2] == settings[3] and len(set(settings)) == 3, "an unknown count stands apart from a known one"
-    assert "which does not tell its final act" in differing(settings[:2])[0]
+        assert (metrics.steps_of(t), metrics.steps_of(t, with_end=False)) == (3, 2)
+    assert (metrics.steps_of(open_end), metrics.steps_of(open_end, with_end=False)) == (2, 2)
+    assert (metrics.steps_of(stated), metrics.steps_of(stated, with_end=False)) == (7, None)
+    settings = [setting_of([task(0)], [metrics.result_of("m", own, verdict(own, True))], with_end=e) for e in (0, 1)]
+    assert "steps (without the final act / the final act included)" in differing(settings)
+
+
+@pytest.mark.parametrize(
+    ("kept", "facts"),
+    [
+        (0, {}),  # nothing is listed, nothing stated
+        (0, {"n_steps": 0}),
+        (3, {"acts_listed": False}),
+        (slice(2, 3), {"format": "om2w"}),  # an answer apart, as imports of before have it
+    ],
+)
+def test_steps_that_nobody_stored_are_unknown(images: Images, kept: int | slice, facts: dict[str, object]) -> None:
+    own = trajectory(images, task(0), 3, success=True)
+    steps = own.steps[kept] if isinstance(kept, slice) else own.steps[:kept]
+    t = own.model_copy(update={"steps": steps, "evidence": {"imported": {"format": "fara", **facts}}})
+    assert metrics.steps_of(t) is None and metrics.result_of("m", t, verdict(t, True)).steps is None
+
+
+def test_what_is_unknown_is_left_out_and_counted(images: Images) -> None:
+    def bare(i: int, won: bool, model: str) -> Result:
+        unsaid = {"steps": None, "prompt_tokens": None, "completion_tokens": None, "wall_s": None}
+        return replace(row(images, i, won, model=model), **unsaid)  # type: ignore[arg-type]
+
+    rows = [row(images, 0, True, 2, "a"), bare(1, True, "a"), row(images, 2, False, 4, "a")]
+    rows += [row(images, 0, True, 4, "b"), row(images, 1, True, 6, "b"), bare(2, False, "b")]
+    of = {m: [r for r in rows if r.model == m] for m in "ab"}
+    score = rates.score("heldout", "a", [task(i) for i in range(3)], rows)
+    assert (score.steps_on_solved, score.tokens, score.wall_s) == (2.0, 720, 3.0)
+    assert {k: n for k, n in score.marks.items() if k.endswith("_unknown")} == {
+        "steps_unknown": 1, "tokens_unknown": 1, "seconds_unknown": 1,
+    }  # fmt: skip
+    second = what_it_is(score)[1]
+    assert "left out of means: steps of 1 of 3 episodes, tokens of 1 of 3 episodes, seconds of 1 of 3" in second
+    assert "Not recorded" not in what_it_is(rates.score("heldout", "a", [task(0)], rows[:1]))[1]
+    cost = costs.cost(of["a"], (1.0, 1.0))
+    assert (cost.steps_per_task, cost.steps_per_success, cost.tokens_per_task, cost.wall_s_per_task) == (3, 6, 360, 1.5)
+    assert (cost.steps_unknown, cost.money_unknown, cost.money_per_task) == (1, 1, None)
+    common = metrics.common_steps(rows, "a", "b")
+    assert (common.n, common.unknown, common.a, common.b) == (1, 1, 2, 4)
+    assert metrics.step_budget_curve(of["a"], 3) == [], "no curve that counts a success as a failure"
+    assert metrics.step_budget_curve(of["b"], 3)[-1] == (6, pytest.approx(2 / 3))
+    assert metrics.yield_at(of["a"])[0].solved == 2 and metrics.yield_at(of["a"])[0].steps_of_kept == 2
+    numbers = exam_numbers(rows)
+    assert numbers["spread"]["a"]["steps_per_task"] and numbers["curve"]["a"] == []
+    assert numbers["tasks"][task(1).id] == {"a": [[True, None]], "b": [[True, 6]]}
+    nothing = rates.score("heldout", "a", [task(1)], rows)
+    assert (nothing.steps_on_solved, nothing.tokens, nothing.wall_s) == (None, None, None)
 
 
 def test_unjudged_and_missing_count_over_all_tasks_and_not_over_judged_ones(images: Images) -> None:
@@ -154,7 +194,7 @@ def test_five_tasks_that_differ_resolve_nothing(images: Images) -> None:
 
 
 def test_an_episode_without_token_counts_makes_the_money_unknown(images: Images) -> None:
-    rows = [row(images, 0, True), replace(row(images, 1, True), prompt_tokens=0, completion_tokens=0)]
+    rows = [row(images, 0, True), replace(row(images, 1, True), prompt_tokens=None, completion_tokens=None)]
     found = costs.cost(rows, (1.0, 1.0))
     assert found.money_per_task is None and found.money_unknown == 1
     assert costs.cost(rows[:1], (1.0, 1.0)).money_per_task is not None

@@ -9,6 +9,7 @@ from specimens import task, trajectory, verdict
 
 from rmsweb.bench import metrics, rates
 from rmsweb.bench.metrics import Result
+from rmsweb.bench.setting import setting_of, what_it_is
 from rmsweb.records import Stop, Verdict
 from rmsweb.statistics import wilson
 from rmsweb.store import Images
@@ -100,7 +101,20 @@ def test_found_attempts_are_what_was_asked_for(images: Images) -> None:
     rows = [row(images, 0, True, 0), row(images, 0, False, 1), row(images, 1, True)]
     score = rates.score("imported", "sft", tasks, rows, found=True)
     assert score.n == 4 and score.outcomes == {"failure": 1, "missing": 1, "success": 2}
-    assert rates.score("imported", "sft", tasks, rows).n == 6
+    assert (score.least_runs, score.runs) == (1, 2) and "1 to 2 runs of each" in what_it_is(score)[0]
+    asked = rates.score("imported", "sft", tasks, rows)
+    assert (asked.n, asked.least_runs) == (6, None) and ", 2 runs of each" in what_it_is(asked)[0]
+
+
+def test_a_viewport_that_was_not_recorded_is_not_made_up(images: Images) -> None:
+    t = trajectory(images, task(0), 3)
+    bare = t.model_copy(update={"evidence": {"imported": {"format": "om2w", "viewport_recorded": False}}})
+    known, unsaid = (metrics.result_of("sft", one, verdict(one, True)) for one in (t, bare))
+    assert (known.viewport, unsaid.viewport) == ((320, 224), None)
+    score = rates.score("imported", "sft", [task(0)], [unsaid], found=True)
+    assert score.viewport is None and "viewport not recorded, observation" in what_it_is(score)[0]
+    views = [setting_of([task(0)], rows).viewport for rows in ([known], [unsaid], [known, unsaid])]
+    assert views == ["320\u00d7224", "not recorded", "320\u00d7224"]
 
 
 def test_marks_count_across_outcomes(images: Images) -> None:

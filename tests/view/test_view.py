@@ -59,6 +59,18 @@ def test_page_text_never_becomes_markup(hostile: Path) -> None:
         assert not re.search(r"<[a-z]+ [^>]*onerror", re.sub(r'"[^"]*"', '""', page))
 
 
+def test_what_an_import_does_not_say_is_shown_as_unknown(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "import", "import", Config()) as run:
+        facts = {"format": "om2w", "acts_listed": False, "viewport_recorded": False}
+        t = trajectory(run.images, task(0), 1).model_copy(update={"evidence": {"imported": facts}, "wall_s": 0.0})
+        run.append("trajectory", t)
+    index = Index.open(tmp_path / "import")
+    (row,) = index.rows()
+    page = client(index).get(f"/t/{row.key}").text
+    assert row.steps is None and "steps not recorded" in page and ">None<" not in client(index).get("/").text
+    assert page.count("not recorded&#34;") == 2, "neither a viewport nor seconds"
+
+
 def test_answers_carry_a_policy_that_forbids_foreign_scripts(hostile: Path) -> None:
     index = Index.open(hostile)
     for path in ("/", f"/t/{index.rows()[0].key}", "/assets/view.js"):

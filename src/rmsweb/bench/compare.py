@@ -24,7 +24,7 @@ EXAMS = ("eval", IMPORT)
 
 @dataclass(slots=True, eq=False)
 class Paper:
-    """What one run holds of one exam."""
+    """What one run holds of one exam, or those of its agents that were asked for the same tasks."""
 
     stage: Stage
     exam: str
@@ -37,8 +37,8 @@ class Paper:
 
     def trajectories(self) -> list[Trajectory]:
         """The attempts of this exam."""
-        ids = {task.id for task in self.tasks}
-        return [t for t, _ in self.stage.judged if t.task.id in ids and exam_of(t.task) == self.exam]
+        ids, mine = {task.id for task in self.tasks}, {row.trajectory_id for row in self.rows}
+        return [t for t, _ in self.stage.judged if t.task.id in ids and t.id in mine]
 
     def named(self, rows: Sequence[Result]) -> list[Result]:
         """Rows under the names of the tables."""
@@ -137,16 +137,32 @@ def papers_of(stage: Stage) -> list[Paper]:
     rows = [row if row.model else replace(row, model=stage.name) for row in stage.results]
     found = []
     for name in dict.fromkeys([*asked, *(exam_of(row.task) for row in rows)]):
-        here = [row for row in rows if exam_of(row.task) == name]
         one = asked.get(name)
-        played = {row.task.id: row.task for row in here if not is_control(row.model)}
-        tasks = list(one.tasks) if one else list(played.values())
-        if tasks:
+        for tasks, here in _shares([row for row in rows if exam_of(row.task) == name], one, own):
             acted = [row.run for row in here if not is_control(row.model)]
             runs = (one.runs if one else 1 + max(acted, default=0)) if own else None
             key = setting.setting_of(tasks, here, capped=own, runs=runs, with_end=stage.with_end)
             found.append(Paper(stage, name, tasks, here, one, key, {} if own else {"": stage.name}))
     return found
+
+
+def _shares(rows: list[Result], asked: Asked | None, own: bool) -> list[tuple[list[Task], list[Result]]]:
+    """(tasks, rows) of those that were asked for the same tasks: all of a run that says what it asked for, or is `own`.
+
+    Of an import that does not say it each agent was asked for what it attempted: another's tasks are not its own.
+    """
+    played = {row.task.id: row.task for row in rows if not is_control(row.model)}
+    if asked or own:
+        tasks = list(asked.tasks) if asked else list(played.values())
+        return [(tasks, rows)] if tasks else []
+    attempted: dict[str, set[str]] = {}
+    for row in rows:
+        attempted.setdefault(row.model, set()).add(row.task.id)
+    sets = dict.fromkeys(frozenset(ids) for ids in attempted.values())
+    return [
+        ([task for ident, task in played.items() if ident in ids], [row for row in rows if attempted[row.model] == ids])
+        for ids in sets
+    ]
 
 
 def groups_of(stages: Sequence[Stage]) -> list[Group]:

@@ -58,6 +58,8 @@ def _budget(section: Section, numbers: Mapping[str, Any], models: list[str]) -> 
     longest = max(len(c) for c in curves.values())
     whole = {m: c + [(float(x), c[-1][1]) for x in range(len(c) + 1, longest + 2)] for m, c in curves.items()}
     caption = "A success counts only if it took no more steps than the budget."
+    if without := [m for m in models if not numbers["curve"][m] and numbers["scores"][m]["successes"]]:
+        caption += f" No line for {', '.join(without)}: the steps of some of what they solved are not known."
     svg = plots.lines(whole, "step budget", stairs=True)
     section.charts.append(Chart("Success within a step budget", svg, caption))
 

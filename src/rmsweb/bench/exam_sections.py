@@ -225,7 +225,7 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
             [
                 f"{a} \u2212 {b}", str(p["n"]), signed(p["difference"]), signed_interval(p["interval"]),
                 signed(p["judged"]["difference"]), signed_interval(p["judged"]["interval"]),
-                f"{p['a_only']} : {p['b_only']}", _p_value(p["mcnemar_p"]), str(c["n"]),
+                f"{p['a_only']} : {p['b_only']}", _p_value(p["mcnemar_p"]), _both(c),
                 f"{number(c['a'], 2)} : {number(c['b'], 2)}",
             ]
         )  # fmt: skip
@@ -234,6 +234,12 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         "their steps",
     )  # fmt: skip
     section.tables.append(Table(head, table, title="Paired differences, in points"))
+
+
+def _both(common: Mapping[str, Any]) -> str:
+    """How many tasks both solve, and of how many of them the steps are unknown."""
+    unknown = common["unknown"]
+    return f"{common['n'] + unknown}" + (f" (steps of {unknown} unknown)" if unknown else "")
 
 
 def _p_value(p: float) -> str:

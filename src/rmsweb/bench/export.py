@@ -21,8 +21,8 @@ COLUMNS = (
     "judge_run", "verdict", "outcome", "unjudged", "as_upstream", "stop", "steps", "prompt_tokens", "completion_tokens",
     "cost", "wall_s", "trajectory",
 )  # fmt: skip
-"""`verdict`: 1, 0, or empty where there is none. `judge_run`: the run of `judge`, or `own`.
-`part`: groups of unlike runs of one exam are numbered from 1."""
+"""`verdict`: 1, 0, or empty where there is none; what was not recorded is empty too. `judge_run`: the run of `judge`,
+or `own`. `part`: groups of unlike runs of one exam are numbered from 1."""
 
 
 def files(examined: Examined) -> dict[str, str]:
@@ -59,10 +59,13 @@ def _line(group: Group, part: int, bench: Bench | None, row: Result) -> list[Any
     ]  # fmt: skip
     said = "" if row.success is None else int(row.success)
     upstream = "" if row.upstream is None else row.upstream
-    cost = "" if row.cost is None else row.cost
+    steps, read, written, cost, seconds = (
+        "" if value is None else value
+        for value in (row.steps, row.prompt_tokens, row.completion_tokens, row.cost, row.wall_s)
+    )
     cells = [
-        *texts, said, row.outcome.value, row.unjudged, upstream, row.stop.value, row.steps, row.prompt_tokens,
-        row.completion_tokens, cost, row.wall_s, row.trajectory_id,
+        *texts, said, row.outcome.value, row.unjudged, upstream, row.stop.value, steps, read, written, cost,
+        seconds, row.trajectory_id,
     ]  # fmt: skip
     return [_plain(cell) for cell in cells]
 
@@ -110,7 +113,9 @@ def _tasks(group: Group, rows: Sequence[Result]) -> list[str]:
 
 def _cell(rows: Sequence[Result]) -> str:
     return ", ".join(
-        f"{'no verdict' if r.success is None else 'solved' if r.success else r.outcome.value} ({r.steps})" for r in rows
+        f"{'no verdict' if r.success is None else 'solved' if r.success else r.outcome.value} "
+        f"({'steps unknown' if r.steps is None else r.steps})"
+        for r in rows
     )
 
 

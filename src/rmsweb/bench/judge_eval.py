@@ -251,8 +251,8 @@ def judgements_of(path: Path, name: str = "") -> list[JudgedAttempt]:
         attempt = LabelledAttempt(
             record.benchmark, record.agent, record.task_id,
             summary.n_steps if summary else None,
-            (summary.input_tokens or 0) if summary else 0,
-            (summary.output_tokens or 0) if summary else 0,
+            summary.input_tokens if summary else None,
+            summary.output_tokens if summary else None,
             summary.cost if summary else None,
         )  # fmt: skip
         found.append(JudgedAttempt(judgement, (name,), attempt))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench.wording import between, number, percent, signed, signed_interval
+from rmsweb.bench.wording import NONE, between, number, percent, signed, signed_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,7 +138,7 @@ def agent_table(agents: Mapping[str, Mapping[str, Any]]) -> "Table":
     for name, agent in agents.items():
         found.add_row(
             Text(name), str(agent["n"]), str(agent["solved"]), percent(agent["success"]), number(agent["steps_all"], 2),
-            number(agent["steps_on_solved"], 2), f"{agent['input_tokens']:,}",
+            number(agent["steps_on_solved"], 2), NONE if (tokens := agent["input_tokens"]) is None else f"{tokens:,}",
             _cost(agent),
         )  # fmt: skip
     return found

@@ -30,8 +30,8 @@ class LabelledAttempt:
     task_id: str
     steps: int | None
     """Steps that the agent took; None: not recorded."""
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cost: float | None = None
     """US dollars; None: unknown. A recorded 0 beside tokens that were used is unknown, not free."""
     goal: str = ""
@@ -63,10 +63,10 @@ def result_of(attempt: LabelledAttempt, human: bool) -> Result:
         success=human,
         outcome=outcome,
         stop=Stop.DONE,
-        steps=attempt.steps or 0,
+        steps=attempt.steps,
         prompt_tokens=attempt.input_tokens,
         completion_tokens=attempt.output_tokens,
-        wall_s=0.0,
+        wall_s=None,
         claimed=False,
         judge=HUMAN,
         cost=attempt.cost,
@@ -89,17 +89,19 @@ def agents(rows: Sequence[tuple[LabelledAttempt, bool]]) -> dict[str, dict[str, 
     found: dict[str, dict[str, Any]] = {}
     for agent, pairs in sorted(by_agent.items()):
         results = [result for _, result in pairs]
-        solved = [result.steps for result in results if result.success]
+        solved = [result for result in results if result.success]
+        read = [r.prompt_tokens for r in results if r.prompt_tokens is not None]
+        written = [r.completion_tokens for r in results if r.completion_tokens is not None]
         costs = [result.cost for result in results if result.cost is not None]
         found[agent] = {
             "n": len(results),
             "solved": len(solved),
             "success": len(solved) / len(results),
             "interval": list(wilson(len(solved), len(results))),
-            "steps_all": metrics.mean([result.steps for result in results]),
-            "steps_on_solved": metrics.mean(solved),
-            "input_tokens": sum(result.prompt_tokens for result in results),
-            "output_tokens": sum(result.completion_tokens for result in results),
+            "steps_all": metrics.mean([r.steps for r in results if r.steps is not None]),
+            "steps_on_solved": metrics.mean([r.steps for r in solved if r.steps is not None]),
+            "input_tokens": sum(read) if read else None,
+            "output_tokens": sum(written) if written else None,
             "cost": sum(costs) if len(costs) == len(results) else None,
             "cost_recorded": sum(costs) if costs else None,
             "cost_unknown": len(results) - len(costs),

@@ -7,8 +7,9 @@ tasks it is left out. Rates over several runs are in rates.py, money in costs.py
 
 Steps are decisions of the policy, the final `answer` or `terminate` included unless `with_end` says otherwise,
 replayed steps not. An imported run that states a number is taken at its word: it counts what was done, the final act
-included. Without the final act the number is known only where the acts are listed too; where it is not,
-`Result.steps_known` is False and the rows stand apart from those that are (`setting.setting_of`).
+included. Else the acts that it lists are counted; an answer alone is no list. Where nothing is stated and nothing
+listed, or where the final act is to be left out of a stated number and no list says which it was, `Result.steps` is
+None: unknown, left out of every mean and curve, and counted (`Score.marks`). Tokens and seconds likewise.
 """
 
 import re
@@ -18,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rmsweb.actions import ENDING
-from rmsweb.bench.costs import Use, use_of
-from rmsweb.bench.reading import acts, imported
+from rmsweb.bench.costs import use_of
+from rmsweb.bench.reading import acts, imported, lists_acts, viewport_of
 from rmsweb.judge import outcome
 from rmsweb.records import Outcome, Stop, Task, Trajectory, Verdict
 from rmsweb.statistics import Interval, Paired, mean_interval, paired_bootstrap, wilson
@@ -42,10 +43,11 @@ class Result:
     """None: no verdict."""
     outcome: Outcome
     stop: Stop
-    steps: int
-    prompt_tokens: int
-    completion_tokens: int
-    wall_s: float
+    steps: int | None
+    """None: not known, as the other numbers of what it took."""
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    wall_s: float | None
     claimed: bool
     """The policy said that it was done; no success by itself."""
     mode: str = ""
@@ -65,9 +67,14 @@ class Result:
     cost: float | None = None
     """Money as recorded by who made the run; None: not recorded, or 0 although tokens were used."""
     policy: str = ""
-    viewport: tuple[int, int] = (1280, 800)
-    steps_known: bool = True
-    """False: the final act was to be left out, but the run states a number and not which act was the last."""
+    viewport: tuple[int, int] | None = None
+    """None: not recorded."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Read and written; None: not recorded."""
+        known = self.prompt_tokens is not None and self.completion_tokens is not None
+        return (self.prompt_tokens or 0) + (self.completion_tokens or 0) if known else None
 
 
 STOP_MODES: Mapping[Stop, str] = {
@@ -100,7 +107,6 @@ def result_of(
     judged = None if verdict is None else verdict.success
     details: Mapping[str, Any] = verdict.details if verdict else {}
     label, reward, use = details.get("upstream_label"), trajectory.evidence.get("raw_reward"), use_of(trajectory)
-    steps, known = _steps(trajectory, use, with_end)
     return Result(
         model=model,
         task=trajectory.task,
@@ -109,10 +115,10 @@ def result_of(
         success=judged,
         outcome=typed,
         stop=trajectory.stop,
-        steps=steps,
+        steps=steps_of(trajectory, with_end=with_end),
         prompt_tokens=use.prompt_tokens,
         completion_tokens=use.completion_tokens,
-        wall_s=trajectory.wall_s,
+        wall_s=trajectory.wall_s or (None if imported(trajectory) else 0.0),
         claimed=trajectory.stop is Stop.ANSWERED,
         mode="" if judged else mode or mode_by_stop(trajectory),
         judge=verdict.judge if verdict else "",
@@ -124,22 +130,21 @@ def result_of(
         captcha=bool(_CAPTCHA.search(f"{trajectory.detail} {verdict.reason if verdict else ''}")),
         cost=use.cost,
         policy=trajectory.policy,
-        viewport=trajectory.viewport,
-        steps_known=known,
+        viewport=viewport_of(trajectory),
     )
 
 
-def _steps(trajectory: Trajectory, use: Use, with_end: bool) -> tuple[int, bool]:
-    """(decisions of the policy, whether that is the number that was asked for). Of an imported run the number of steps
-    that it states, or the acts that it lists."""
+def steps_of(trajectory: Trajectory, *, with_end: bool = True) -> int | None:
+    """Decisions of the policy; of an imported run the number that it states, else the acts that it lists. None: unknown
+    (see above). `with_end`: the final act counts."""
     if not imported(trajectory):
         decisions = [step.decision for step in trajectory.steps if step.decision.intent != "replay"]
-        return len(decisions) - (not with_end and bool(decisions) and isinstance(decisions[-1].action, ENDING)), True
-    listed = acts(trajectory)
-    final = bool(listed) and listed[-1].final
-    if use.steps and use.steps != len(listed):
-        return use.steps, with_end
-    return len(listed) - (not with_end and final), True
+        return len(decisions) - (not with_end and bool(decisions) and isinstance(decisions[-1].action, ENDING))
+    listed, stated = acts(trajectory), use_of(trajectory).steps
+    whole = lists_acts(trajectory) and stated in (None, len(listed))
+    if stated is not None and (with_end or not whole):
+        return stated if with_end else None
+    return len(listed) - (not with_end and listed[-1].final) if whole else None
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -158,6 +163,9 @@ def outcomes(results: Iterable[Result], missing: int = 0) -> dict[str, int]:
 def marks(results: Sequence[Result]) -> dict[str, int]:
     """What is known of the episodes across their outcomes (`Score.marks`); zero counts are left out."""
     counts = {
+        "steps_unknown": sum(r.steps is None for r in results),
+        "tokens_unknown": sum(r.tokens is None for r in results),
+        "seconds_unknown": sum(r.wall_s is None for r in results),
         "ran": sum(r.outcome is not Outcome.INFRA_ERROR for r in results),
         "no_answer": sum(not r.answered for r in results if r.outcome is not Outcome.INFRA_ERROR),
         "blocked": sum(r.stop is Stop.BLOCKED for r in results),
@@ -257,25 +265,32 @@ class CommonSteps(NamedTuple):
     """Mean steps of two models on the tasks that both solved: unlike own means it does not reward giving up."""
 
     n: int
+    """Tasks that both solved in a known number of steps."""
     a: float | None
     b: float | None
     difference: float | None
     interval: Interval | None
+    unknown: int = 0
+    """Tasks that both solved, one of them in a number of steps that nobody knows."""
 
 
 def common_steps(results: Sequence[Result], a: str, b: str, *, resamples: int = 2000, seed: int = 0) -> CommonSteps:
     """Steps on tasks solved by both, and the paired difference `a - b` with its interval."""
+    won: dict[str, set[str]] = {a: set(), b: set()}
     solved: dict[str, dict[str, list[float]]] = {a: {}, b: {}}
     for r in results:
         if r.success and r.model in solved:
-            solved[r.model].setdefault(r.task.id, []).append(r.steps)
+            won[r.model].add(r.task.id)
+            if r.steps is not None:
+                solved[r.model].setdefault(r.task.id, []).append(r.steps)
     tasks = sorted(solved[a].keys() & solved[b].keys())
+    unknown = len(won[a] & won[b]) - len(tasks)
     if not tasks:
-        return CommonSteps(0, None, None, None, None)
+        return CommonSteps(0, None, None, None, None, unknown)
     steps_a, steps_b = ([sum(solved[m][t]) / len(solved[m][t]) for t in tasks] for m in (a, b))
     differences = [x - y for x, y in zip(steps_a, steps_b, strict=True)]
     interval = mean_interval(differences, resamples=resamples, seed=seed)
-    return CommonSteps(len(tasks), mean(steps_a), mean(steps_b), mean(differences), interval)
+    return CommonSteps(len(tasks), mean(steps_a), mean(steps_b), mean(differences), interval, unknown)
 
 
 class YieldPoint(NamedTuple):
@@ -289,7 +304,7 @@ class YieldPoint(NamedTuple):
     steps_of_kept: float | None
     """Mean steps of the shortest success so far of each solved task."""
     browser_steps: int
-    """Steps spent up to here, on all tasks."""
+    """Steps spent up to here, on all tasks, as far as they are known."""
 
 
 def yield_at(results: Sequence[Result], tasks: int | None = None) -> list[YieldPoint]:
@@ -303,19 +318,24 @@ def yield_at(results: Sequence[Result], tasks: int | None = None) -> list[YieldP
     for k in range(1, 2 + max((r.run for r in rows), default=-1)):
         shortest: dict[str, int] = {}
         for r in rows:
-            if r.run < k and r.success:
+            if r.run < k and r.success and r.steps is not None:
                 shortest[r.task.id] = min(r.steps, shortest.get(r.task.id, r.steps))
-        spent = sum(r.steps for r in rows if r.run < k)
-        solved = len(shortest)
+        spent = sum(r.steps or 0 for r in rows if r.run < k)
+        solved = len({r.task.id for r in rows if r.run < k and r.success})
         rate, interval = solved / n if n else 0.0, wilson(solved, n)
         points.append(YieldPoint(k, n, solved, rate, interval, mean(list(shortest.values())), spent))
     return points
 
 
 def step_budget_curve(results: Sequence[Result], n: int) -> list[tuple[int, float]]:
-    """(budget, success) for budgets 1, 2, ...: a success counts only when it took no more steps than the budget."""
-    longest = max((r.steps for r in results), default=0)
-    solved = [r.steps for r in results if r.success]
+    """(budget, success) for budgets 1, 2, ...: a success counts only when it took no more steps than the budget.
+
+    Empty where the steps of any success are unknown: it would be a failure within every budget.
+    """
+    longest = max((r.steps for r in results if r.steps is not None), default=0)
+    solved = [r.steps for r in results if r.success and r.steps is not None]
+    if len(solved) < sum(bool(r.success) for r in results):
+        return []
     return [(budget, sum(s <= budget for s in solved) / n if n else 0.0) for budget in range(1, longest + 1)]
 
 

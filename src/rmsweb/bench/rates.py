@@ -61,17 +61,18 @@ def score(
         "labelled_upstream": sum(r.upstream is not None for r in rows),
         "success_finished": finished[0],
         "finished": finished[1],
-        "steps_on_solved": metrics.mean([r.steps for r in solved]),
+        "steps_on_solved": metrics.mean([r.steps for r in solved if r.steps is not None]),
         "by_template": metrics.by_template(rows),
         "breakdown": metrics.breakdown(tasks, rows, wanted),
-        "tokens": sum(r.prompt_tokens + r.completion_tokens for r in rows),
-        "wall_s": round(sum(r.wall_s for r in rows), 3),
+        "tokens": sum(used) if (used := [r.tokens for r in rows if r.tokens is not None]) else None,
+        "wall_s": round(sum(took), 3) if (took := [r.wall_s for r in rows if r.wall_s is not None]) else None,
         "judge": next((r.judge for r in rows if r.judge), ""),
         "runs": runs,
+        "least_runs": least if (least := min(wanted.values(), default=1)) < runs else None,
         "by_run": by_run(wanted, rows) if runs > 1 and judged else (),
         "unstable": unstable(rows) if runs > 1 else None,
         "pass_at": pass_at(wanted, rows, **seen) if runs > 1 and judged else {},
-        "viewport": next((r.viewport for r in rows), (1280, 800)),
+        "viewport": next((r.viewport for r in rows if r.viewport), None),
     }
     return Score.model_validate({**values, **(facts or {})})
 

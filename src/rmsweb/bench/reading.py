@@ -20,6 +20,10 @@ ANSWER_APART = frozenset({"om2w", "om2w_v2"})
 action history (`TASK_COMPLETE`)."""
 
 
+VIEWPORT_RECORDED, ACTS_LISTED = "viewport_recorded", "acts_listed"
+"""Facts of an import, false where its files hold no size of the page, or no list of what was done."""
+
+
 @dataclass(slots=True, frozen=True)
 class Act:
     """One action as others may see it."""
@@ -44,6 +48,21 @@ def imported(trajectory: Trajectory) -> str:
     """Format that the trajectory was read from; empty for our own."""
     facts = trajectory.evidence.get("imported")
     return str(facts.get("format", "")) if isinstance(facts, dict) else ""
+
+
+def viewport_of(trajectory: Trajectory) -> tuple[int, int] | None:
+    """CSS pixels of the page as recorded; None where an imported attempt does not say them (`Trajectory.viewport` then
+    holds a stand-in, by which no picture was taken)."""
+    facts = trajectory.evidence.get("imported")
+    unsaid = isinstance(facts, dict) and facts.get(VIEWPORT_RECORDED) is False
+    return None if unsaid else trajectory.viewport
+
+
+def lists_acts(trajectory: Trajectory) -> bool:
+    """Whether an imported attempt lists what was done: a last word that stands apart is no list of acts."""
+    facts, found = trajectory.evidence.get("imported"), acts(trajectory)
+    unlisted = isinstance(facts, dict) and facts.get(ACTS_LISTED) is False
+    return bool(found) and not unlisted and not all(act.apart for act in found)
 
 
 def with_seed(task_id: str, seed: int) -> str:

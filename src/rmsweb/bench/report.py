@@ -172,7 +172,7 @@ def _counted(name: str, value: Any) -> str:
 def _used(stage: Stage) -> tuple[str, str, str]:
     """Tokens in all and per task, and pictures that the prompts of a run held (`profile.images` of the latest)."""
     episodes = [t for t, _ in stage.judged]
-    tokens = sum(sum(use_of(t)[:2]) for t in episodes)
+    tokens = sum((use.prompt_tokens or 0) + (use.completion_tokens or 0) for use in map(use_of, episodes))
     tasks = len({t.task.id for t in episodes})
     profile = stage.manifest["config"].get("profile", {})
     pictures = stage.verb != compare.IMPORT and profile.get("observation") != "elements"

@@ -137,10 +137,15 @@ def spread(
 ) -> dict[str, list[float] | None]:
     """95 % bounds (bootstrap over tasks) of mean steps, tokens and money of an episode, for charts."""
     kinds = {
-        "steps_per_task": [(r, float(r.steps)) for r in rows],
-        "tokens_per_task": [(r, float(r.prompt_tokens + r.completion_tokens)) for r in rows],
+        "steps_per_task": [(r, float(r.steps)) for r in rows if r.steps is not None],
+        "tokens_per_task": [(r, float(r.tokens)) for r in rows if r.tokens is not None],
         "money_per_task": [
-            (r, costs.at_price(price, r.prompt_tokens, r.completion_tokens) if price else float(r.cost or 0.0))
+            (
+                r,
+                costs.at_price(price, r.prompt_tokens or 0, r.completion_tokens or 0)
+                if price
+                else float(r.cost or 0.0),
+            )
             for r in rows
         ]
         if not costs.unknown(rows, price)
@@ -186,6 +191,7 @@ def pair_numbers(
         "judged": {"difference": judged.difference, "interval": list(judged.interval), "n": judged.n},
         "common_steps": {
             "n": steps.n,
+            "unknown": steps.unknown,
             "a": steps.a,
             "b": steps.b,
             "difference": steps.difference,

@@ -52,6 +52,7 @@ class Setting(NamedTuple):
     judge_sampling: str
     """`not recorded` for verdicts from before it was; empty for rules."""
     viewport: str
+    """Of the attempts that recorded one; `not recorded` where none did."""
     runs: str
     """Of each task, as asked for; `as found` for imported attempts."""
     steps: str
@@ -84,25 +85,22 @@ def setting_of(
     caps = step_cap(tasks) if capped else None
     each = hashlib.sha256("\n".join(sorted(f"{t.id}\t{t.max_steps}" for t in tasks)).encode()).hexdigest()
     judges = sorted({r.judge for r in rows if r.judge and r.success is not None})
-    views = sorted({r.viewport for r in rows})
+    views = sorted({r.viewport for r in rows if r.viewport})
     return Setting(
         task_set=f"{counted(len(tasks), 'task')}, ids {ids_hash(tasks)}",
         texts=text_hash(tasks),
         step_cap=said_cap(caps) if caps is None or caps[0] == caps[1] else f"{said_cap(caps)} (by task {each[:8]})",
         judge=" and ".join(dict.fromkeys(split_sampling(judge)[0] for judge in judges)) or "no verdict",
         judge_sampling=" and ".join(dict.fromkeys(filter(None, map(said_sampling, judges)))),
-        viewport=", ".join(f"{w}\u00d7{h}" for w, h in views),
+        viewport=", ".join(map(said_size, views)) or said_size(None),
         runs="as found" if runs is None else str(runs),
-        steps=_counted(rows, with_end),
+        steps="the final act included" if with_end else "without the final act",
     )
 
 
-def _counted(rows: Sequence[Result], with_end: bool) -> str:
-    """Whether the act that ends an episode is among the steps, in words."""
-    if with_end:
-        return "the final act included"
-    stated = not all(r.steps_known for r in rows)
-    return "as stated by the run, which does not tell its final act" if stated else "without the final act"
+def said_size(viewport: tuple[int, int] | None) -> str:
+    """`1280\u00d7800`, or `not recorded`."""
+    return f"{viewport[0]}\u00d7{viewport[1]}" if viewport else "not recorded"
 
 
 def said_cap(caps: tuple[int, int] | None) -> str:
@@ -130,6 +128,11 @@ def differing(settings: Sequence[Setting]) -> list[str]:
 def write_asked(run: Run, asked: Mapping[str, Asked]) -> None:
     """Write exam.json: exam name -> what was asked for. Raises RunError as `refuse_other_tasks`."""
     refuse_other_tasks(run, {name: one.tasks for name, one in asked.items()})
+    store_asked(run, asked)
+
+
+def store_asked(run: Run, asked: Mapping[str, Asked]) -> None:
+    """Write exam.json whatever was there: of an import, whose attempts grow by the same command."""
     run.write_json(FILE, {name: json.loads(one.model_dump_json(exclude_defaults=True)) for name, one in asked.items()})
 
 
@@ -229,11 +232,11 @@ def what_it_is(score: Score) -> tuple[str, str, str]:
     own = s.suite in ("sites", "miniwob")
     version = f" {s.version}" if s.version else "" if own else " (version not recorded)"
     file = f", file {s.task_file}" if s.task_file else ""
-    runs = f"{counted(s.runs, 'run')} of each"
+    runs = f"{f'{s.least_runs} to ' if s.least_runs else ''}{counted(s.runs, 'run')} of each"
     first = (
         f"What it is: {counted(s.tasks or s.n, 'task')}{of} of {s.suite}{version} (ids {s.dataset}, ids with texts "
         f"{s.texts or 'not recorded'}{file}), step limit {said_cap(s.step_cap)}, {runs}, "
-        f"viewport {s.viewport[0]}\u00d7{s.viewport[1]}, observation {s.observation or 'not recorded'}, {_sampling(s)}."
+        f"viewport {said_size(s.viewport)}, observation {s.observation or 'not recorded'}, {_sampling(s)}."
     )
     by = f"{s.protocol} with {s.judge_model}" if s.judge_model else s.protocol or "nobody"
     by += f" (sampling: {asked})" if (asked := said_sampling(s.judge)) else ""
@@ -242,6 +245,7 @@ def what_it_is(score: Score) -> tuple[str, str, str]:
         f"Judged by {by}. Of all divides by the {counted(s.n, 'episode')} asked for (aborted, unjudged, missing: not "
         f"solved), of judged by those with a verdict. {out}."
     )
+    second += _unrecorded(s)
     return first, second, _overlap(s.contamination)
 
 
@@ -263,6 +267,15 @@ def _by_models(models: Sequence[str], lines: Sequence[str]) -> list[str]:
     for model, line in zip(models, lines, strict=True):
         found.setdefault(line, []).append(model)
     return list(found) if len(found) == 1 else [f"{', '.join(about)}: {line}" for line, about in found.items()]
+
+
+def _unrecorded(s: Score) -> str:
+    """What some or all episodes did not record, in a sentence; empty where they recorded all of it."""
+    there = sum(count for outcome, count in s.outcomes.items() if outcome != "missing")
+    kinds = [(kind, s.marks.get(f"{kind}_unknown", 0)) for kind in ("steps", "tokens", "seconds")]
+    of = counted(there, "episode")
+    said = [f"{kind} of {f'all {of}' if count == there else f'{count} of {of}'}" for kind, count in kinds if count]
+    return f" Not recorded, and left out of means: {', '.join(said)}." if said else ""
 
 
 def _sampling(s: Score) -> str:

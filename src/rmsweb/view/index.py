@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rmsweb.bench.metrics import mode_by_stop
+from rmsweb.bench.metrics import mode_by_stop, steps_of
+from rmsweb.bench.reading import imported
 from rmsweb.bench.scores import arm_of, is_control
 from rmsweb.errors import DataError, RunError
 from rmsweb.judge import outcome
@@ -37,7 +38,8 @@ class Row:
     template: str
     split: str
     attempt: int
-    steps: int
+    steps: int | None
+    """None: not recorded."""
     stop: str
     outcome: str
     verdict: str
@@ -190,7 +192,7 @@ class Index:
             template=task.template,
             split=task.split,
             attempt=trajectory.attempt,
-            steps=len(trajectory.steps),
+            steps=steps_of(trajectory) if imported(trajectory) else len(trajectory.steps),
             stop=trajectory.stop.value,
             outcome=outcome(trajectory, verdict).value,
             verdict=said,

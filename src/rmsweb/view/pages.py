@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from rmsweb.bench.drawing import describe, overlay_svg
+from rmsweb.bench.reading import viewport_of
 from rmsweb.records import Step, Stop
 from rmsweb.view.index import Row, Story, headline
 
@@ -103,6 +104,7 @@ def story_page(title: str, story: Story, before: str | None, after: str | None, 
         title=title,
         story=story,
         t=trajectory,
+        viewport=viewport_of(trajectory),
         steps=[_step(step, trajectory.viewport) for step in trajectory.steps],
         last=trajectory.steps[-1].after if trajectory.steps else None,
         stop=STOPS[trajectory.stop],

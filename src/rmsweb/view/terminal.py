@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rmsweb.bench.wording import NONE
 from rmsweb.view.index import Row, headline
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def listing(rows: Sequence[Row], most: int | None = None) -> "Table":
     for row in shown:
         said = [_printable(text) for text in (row.goal, row.template, row.arm)]
         cells = [escape(text) for text in said]
-        table.add_row(MARKS[row.verdict], *cells, str(row.attempt), str(row.steps), row.outcome)
+        steps = NONE if row.steps is None else str(row.steps)
+        table.add_row(MARKS[row.verdict], *cells, str(row.attempt), steps, row.outcome)
     return table
 
 

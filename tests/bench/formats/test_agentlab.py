@@ -7,8 +7,9 @@ import pytest
 from foreign import DATA, facts, imported, put, trajectories, verdicts
 from specimens import picture
 
-from rmsweb.bench import metrics, rates, reading
+from rmsweb.bench import compare, metrics, rates, reading
 from rmsweb.bench.formats import import_runs
+from rmsweb.bench.layout import stages_in
 from rmsweb.bench.report import write_report
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Stop, Task, Trajectory, Verdict
@@ -167,6 +168,29 @@ def test_agents_of_one_study_are_told_apart(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match="holds attempts of A, B; leave --model out"):
         import_runs("agentlab", tmp_path / "in", tmp_path / "one", tasks=[known], model="m")
+
+
+def test_agents_are_asked_for_the_task_set_or_for_what_each_attempted(tmp_path: Path) -> None:
+    names = ("A_on_miniwob.click-test_5", "A_on_miniwob.click-test_6", "A_on_webarena.3_1", "B_on_webarena.3_1")
+    for at, name in enumerate((*names, "A_on_webarena.3_2")):
+        folder_of(tmp_path / "in", 0, f"2025-01-01_00-00-00_{name}", **{"stats.cum_step_elapsed": 1.0 + at})
+    tasks = [TASK.model_copy(update={"id": name}) for name in ("miniwob.click-test", "webarena.3", "webarena.4")]
+    summary = import_runs("agentlab", tmp_path / "in", tmp_path / "whole", tasks=tasks)
+    assert summary["missing"] == {"A": 1, "B": 3} and summary["runs_in_folders"] == ""
+    import_runs("agentlab", tmp_path / "in", tmp_path / "part", tasks=tasks, part=True)
+
+    def scores(name: str) -> list[dict[str, Any]]:
+        groups = compare.examined(stages_in({name: tmp_path / name})).groups
+        return [group.numbers()["scores"] for group in groups]
+
+    (whole,) = scores("whole")
+    assert {m: (s["n"], s["tasks"], s["outcomes"].get("missing")) for m, s in whole.items()} == {
+        "A": (5, 4, 1), "B": (4, 4, 3),
+    }  # fmt: skip
+    assert (whole["A"]["least_runs"], whole["A"]["runs"]) == (1, 2)
+    first, second = scores("part")
+    assert (first["A"]["n"], first["A"]["tasks"], second["B"]["n"], second["B"]["tasks"]) == (4, 3, 1, 1)
+    assert "missing" not in second["B"]["outcomes"] and second["B"]["success"] == 1.0
 
 
 def test_a_try_that_was_put_aside_is_no_run(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import facts, imported, put, verdicts
+from foreign import facts, imported, put, trajectories, verdicts
 from specimens import picture
 
 from rmsweb.bench import reading
-from rmsweb.bench.metrics import Outcome, result_of
+from rmsweb.bench.formats import import_runs
+from rmsweb.bench.metrics import Outcome, result_of, steps_of
 from rmsweb.records import Stop
 
 STEPS = ["Step 1:\nActions: [{'navigate': {'url': 'http://a/'}}]", "Step 2:\nActions: [{'done': {'text': '42'}}]"]
@@ -29,7 +30,7 @@ def test_a_judged_row_with_its_steps_pictures_cost_and_flags(tmp_path: Path) -> 
     acts = reading.acts(found)
     assert [a.final for a in acts] == [False, True] and all(a.before for a in acts) and "\n" not in acts[0].line
     assert (found.answer, found.stop, found.wall_s, found.task.goal) == ("42", Stop.ANSWERED, 31.5, "find it")
-    assert facts(found)["n_steps"] == 2 and facts(found)["cost"] == 0.02
+    assert facts(found)["n_steps"] == 2 and found.policy == "bu" and facts(found)["cost"] == 0.02
     (verdict,) = verdicts(tmp_path / "run")
     assert verdict.success is True and verdict.judge == "imported:judgement" and verdict.details["reached_captcha"]
     assert "SECRET" not in found.model_dump_json()
@@ -58,3 +59,20 @@ def test_a_row_without_an_answer_has_none(tmp_path: Path) -> None:
     row(tmp_path / "in", {"final_result": "Agent did not return a result", "agent_steps": STEPS[:1]})
     found = imported("bu_bench", tmp_path / "in", tmp_path / "run")
     assert found.answer is None and found.stop is Stop.DONE and verdicts(tmp_path / "run") == []
+
+
+def test_the_agent_is_in_the_name_of_the_runs_folder(tmp_path: Path) -> None:
+    names = ("BrowserUse_0.11.5_browser_Local_model_x_start_at_1", "BrowserUse_0.11.5_browser_Local_model_y_start_at_2")
+    for at, name in enumerate((*names, names[0].replace("at_1", "at_3"))):
+        row(tmp_path / "run_data" / name, metrics={"steps": 2, "duration": 5.0 + at, "cost": 0.02})
+    summary = import_runs("bu_bench", tmp_path / "run_data", tmp_path / "run")
+    agent = "BrowserUse_0.11.5_browser_Local_model"
+    assert [t.id for t in trajectories(tmp_path / "run")] == [
+        f"{agent}_x/t1#0", f"{agent}_x/t1#1", f"{agent}_y/t1#0",
+    ]  # fmt: skip
+    assert summary["runs_in_folders"] == "", "the folders' names tell the agents apart"
+
+
+def test_an_answer_without_steps_is_no_step(tmp_path: Path) -> None:
+    row(tmp_path / "in", {"agent_steps": [], "screenshots_b64": []}, metrics={"duration": 3})
+    assert steps_of(imported("bu_bench", tmp_path / "in", tmp_path / "run")) is None

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import facts, imported, put, real, run_of, trajectories, verdicts
+from foreign import facts, imported, om2w, put, real, run_of, trajectories, verdicts
 from hypothesis import given, settings
 from made import episodes, run_with
 from specimens import picture
 
 from rmsweb.actions import Answer, Goto, Memorize, Terminate
 from rmsweb.bench import reading
+from rmsweb.bench.costs import use_of
 from rmsweb.bench.formats import export_runs, import_runs
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError
@@ -168,17 +169,24 @@ def test_a_stored_rubric_score_is_added_up_again(
     assert verdict.success is True and verdict.details.get("rubric_differences", []) == notes
 
 
-def test_verdicts_beside_a_copy_are_kept_and_a_differing_one_is_named(tmp_path: Path) -> None:
+def test_a_verdict_beside_a_copy_is_kept_and_a_differing_one_makes_a_run(tmp_path: Path) -> None:
     first = folder_of(tmp_path / "in" / "a", [END])
     put(first / "scores" / "one.json", {"score": 1})
     second = Path(shutil.copytree(first, tmp_path / "in" / "b" / "t1"))
-    put(second / "scores" / "one.json", {"score": 0})
     put(second / "scores" / "two.json", {"score": 0})
+    third = Path(shutil.copytree(first, tmp_path / "in" / "c" / "t1"))
+    put(third / "scores" / "one.json", {"score": 0})
+    shutil.copytree(third, tmp_path / "in" / "d" / "t1")
     summary = import_runs("fara", tmp_path / "in", tmp_path / "run", verdicts="scores/one.json")
-    copy = {"path": "b/t1", "of": "a/t1", "trajectory": "t1#0", "other_verdicts": ["scores/one.json"]}
-    assert summary["copies"] == [copy]
-    assert summary["stored_verdicts"] == {"imported:scores/one.json": 1, "imported:scores/two.json": 1}
-    assert [v.success for v in verdicts(tmp_path / "run")] == [True]
+    assert summary["copies"] == [
+        {"path": "b/t1", "of": "a/t1", "trajectory": "t1#0"}, {"path": "d/t1", "of": "c/t1", "trajectory": "t1#1"},
+    ]  # fmt: skip
+    assert summary["notes"]["t1#1"] == [
+        "the same acts and pages as t1#0 and another verdict beside them: it counts as a run"
+    ]
+    assert summary["stored_verdicts"] == {"imported:scores/one.json": 2, "imported:scores/two.json": 1}
+    assert [v.success for v in verdicts(tmp_path / "run")] == [True, False]
+    assert import_runs("fara", tmp_path / "in", tmp_path / "run", verdicts="scores/one.json") == summary
 
 
 def test_absolute_and_missing_pictures(tmp_path: Path) -> None:
@@ -303,3 +311,15 @@ def test_a_rubric_goes_out_and_comes_back(tmp_path: Path) -> None:
     put(next(tmp_path.glob("out/traj/*/task_data.json")), {**data, "precomputed_rubric": {"items": []}})
     odd = imported("fara", tmp_path / "out", tmp_path / "odd")
     assert odd.task.meta == {"precomputed_rubric": {"items": []}} and "items" in facts(odd)["notes"][0]
+
+
+def test_what_was_not_recorded_is_not_written(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "t", shots=[])
+    import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    export_runs("fara", tmp_path / "run", tmp_path / "out")
+    folder = tmp_path / "out" / "traj" / "t"
+    assert not (folder / "times.json").exists()
+    assert "viewport_width" not in json.loads((folder / "task_data.json").read_text())
+    assert json.loads((folder / "t_final_answer.json").read_text())["token_usage"] == {}
+    back = imported("fara", tmp_path / "out", tmp_path / "back")
+    assert reading.viewport_of(back) is None and use_of(back).prompt_tokens is None and back.wall_s == 0

@@ -8,8 +8,9 @@ from specimens import picture
 
 from rmsweb.bench.formats import FORMATS, import_runs, names
 from rmsweb.bench.formats.registry import find
+from rmsweb.bench.setting import Asked, read_asked
 from rmsweb.errors import ConfigError, DataError, RunError
-from rmsweb.records import Task
+from rmsweb.records import Task, Verdict
 from rmsweb.store import Run
 
 
@@ -98,6 +99,57 @@ def test_what_stores_too_little_is_never_a_copy_and_another_task_id_is_asked_abo
     assert summary["notes"]["y#0"] == ["the same goal, acts and pages as x#0: is it a copy under another task id?"]
 
 
+def test_runs_of_which_an_answer_is_all_that_is_stored_stay_runs(tmp_path: Path) -> None:
+    bare = {"shots": [], "action_history": "left out", "thoughts": "left out"}
+    for run, score, why in (("run1", 100, "yes"), ("run2", 0, "no"), ("run3", 0, "not at all"), ("run4", 0, "no")):
+        for name in "ab":
+            om2w(tmp_path / "in" / run / name, **bare, judge={"score": score, "reasoning": why})
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert (summary["trajectories"], summary["copies"]) == (8, [])
+    assert [v.success for v in run_of(tmp_path / "run").read("verdict", Verdict)] == [True] * 2 + [False] * 6
+    doubt = "equal to a#1 in the little that is stored of both: a copy cannot be told from another run, and it counts"
+    assert summary["notes"]["a#3"][-1].startswith(doubt) and len(summary["notes"]["a#2"]) == 1
+    assert (summary["steps"], summary["steps_unknown"]) == (0, 8)
+    assert summary["runs_in_folders"].startswith(
+        "2 tasks with attempts in several folders (run1, run2, run3, run4): counted as runs of one policy"
+    )
+    assert import_runs("om2w", tmp_path / "in", tmp_path / "run") == summary
+    assert import_runs("om2w", tmp_path / "in", tmp_path / "named", model="m")["runs_in_folders"] == ""
+
+
+def test_what_two_real_runs_would_not_share(tmp_path: Path) -> None:
+    """Acts with times, or times with tokens, or a picture: copies. Acts alone or times alone: runs."""
+    for copy in ("x", "y"):
+        for name, fields in {
+            "acts": {"time": 0, "totalInputTokens": 0, "totalOutputTokens": 0},
+            "timed": {"time": 7},
+            "used": {"memory": None},
+            "nothing": {"memory": None, "totalInputTokens": 0, "totalOutputTokens": 0},
+        }.items():
+            took = [{"source": "action:taken:wait", "data": {"type": "primitive", "content": '{"seconds": 1}'}}]
+            totals = {"time": 90_500, "actionCount": 1, "totalInputTokens": 7, "totalOutputTokens": 3}
+            put(tmp_path / "in" / copy / f"{name}.json", {**totals, "memory": {"observations": took}, **fields})
+    tasks = [task(name) for name in ("acts", "timed", "used", "nothing")]
+    summary = import_runs("magnitude", tmp_path / "in", tmp_path / "run", tasks=tasks)
+    assert [one["of"] for one in summary["copies"]] == ["x/timed.json", "x/used.json"]
+
+
+def test_a_task_set_is_what_was_asked_for_unless_the_attempts_are_a_part_of_it(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        om2w(tmp_path / "in" / name)
+    tasks = [task(name) for name in ("a", "b", "c")]
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run", tasks=tasks, model="m")
+    assert summary["missing"] == {"m": 1}
+    (asked,) = read_asked(run_of(tmp_path / "run")).items()
+    assert asked == ("om2w", Asked(tasks=tuple(tasks)))
+    part = import_runs("om2w", tmp_path / "in", tmp_path / "part", tasks=tasks, model="m", part=True)
+    assert "missing" not in part and read_asked(run_of(tmp_path / "part")) == {}
+    with pytest.raises(RunError, match="holds another import"):
+        import_runs("om2w", tmp_path / "in", tmp_path / "part", tasks=tasks, model="m")
+    om2w(tmp_path / "in" / "c")
+    assert import_runs("om2w", tmp_path / "in", tmp_path / "run", tasks=tasks, model="m")["missing"] == {}
+
+
 def test_another_import_into_the_same_run_is_refused(tmp_path: Path) -> None:
     om2w(tmp_path / "in" / "a")
     om2w(tmp_path / "other" / "a")
@@ -136,7 +188,9 @@ def test_the_run_is_one_like_any_other(tmp_path: Path) -> None:
     om2w(tmp_path / "in" / "a")
     summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
     run = Run.read_only(tmp_path / "run")
-    assert run.manifest["verb"] == "import" and run.manifest["counts"] == {"trajectories": 1, "skipped": 0}
+    assert run.manifest["verb"] == "import" and run.manifest["counts"] == {
+        "trajectories": 1, "verdicts": 0, "skipped": 0,
+    }  # fmt: skip
     assert summary["pictures"] == len(run.images) == 3 and summary["missing_pictures"] == 0
     (found,) = trajectories(tmp_path / "run")
     for sha in (found.steps[0].before.image, found.steps[-1].after.image):

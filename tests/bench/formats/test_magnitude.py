@@ -9,7 +9,7 @@ import pytest
 from foreign import facts, imported, put, trajectories, verdicts
 from specimens import picture
 
-from rmsweb.bench import reading
+from rmsweb.bench import metrics, reading
 from rmsweb.bench.formats import import_runs
 from rmsweb.errors import DataError
 from rmsweb.records import Stop, Task
@@ -61,7 +61,11 @@ def test_actions_pictures_answer_tokens_and_verdict(tmp_path: Path) -> None:
     assert [bool(a.before) for a in acts] == [True, False, True] and acts[0].thought == "look there"
     assert [number for number, _ in reading.screenshots(found)] == [0, 1]
     assert (found.answer, found.stop, found.wall_s, found.task) == ("42", Stop.ANSWERED, 90.5, TASK)
-    assert facts(found)["action_count"] == 3 and sum(s.decision.prompt_tokens for s in found.steps) == 700
+    assert (
+        facts(found)["n_steps"] == 3
+        and "notes" not in facts(found)
+        and sum(s.decision.prompt_tokens for s in found.steps) == 700
+    )
     (verdict,) = verdicts(tmp_path / "run")
     assert verdict.success is True and verdict.judge == "imported:eval.json" and verdict.reason == "it is shown"
 
@@ -99,6 +103,18 @@ def test_odd_verdict_files_say_nothing_and_odd_data_is_no_crash(tmp_path: Path) 
     assert any("no base64" in note for note in facts(first)["notes"])
     assert any("no verdict" in note for note in facts(second)["notes"]) and second.steps == ()
     assert [v.unjudged for v in verdicts(tmp_path / "run")] == ["no_verdict"]
+
+
+def test_the_number_of_actions_that_is_stated_counts(tmp_path: Path) -> None:
+    for name, observations, stated in (("a", WHOLE, 9), ("b", [], 15), ("c", [], 0)):
+        result(tmp_path / "in", observations, name, actionCount=stated)
+    tasks = [TASK.model_copy(update={"id": name}) for name in "abc"]
+    import_runs("magnitude", tmp_path / "in", tmp_path / "run", tasks=tasks)
+    found = trajectories(tmp_path / "run")
+    assert [metrics.steps_of(t) for t in found] == [9, 15, None]
+    assert facts(found[0])["notes"] == ["9 steps are stated, 3 acts are listed; the stated number counts"]
+    assert "notes" not in facts(found[1]) and reading.viewport_of(found[1]) is None
+    assert reading.viewport_of(found[0]) == (320, 224)
 
 
 def test_an_observation_that_is_no_object_names_the_file(tmp_path: Path) -> None:

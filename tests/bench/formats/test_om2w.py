@@ -12,6 +12,7 @@ from rmsweb.actions import Answer
 from rmsweb.bench import reading
 from rmsweb.bench.formats import export_runs, import_runs
 from rmsweb.bench.formats import om2w as layout
+from rmsweb.bench.metrics import steps_of
 from rmsweb.errors import DataError
 from rmsweb.records import Stop
 from rmsweb.store import Images
@@ -167,6 +168,8 @@ def test_results_with_a_judge_beside_them_hold_no_actions_and_a_verdict(
     (verdict,) = verdicts(tmp_path / "run")
     assert verdict.success is success and verdict.judge == "imported:result.json" and found.answer == "done"
     assert verdict.unjudged == ("no_verdict" if success is None else "")
+    assert steps_of(found) is None and reading.viewport_of(found) is None, "neither steps nor a viewport is made up"
+    assert [act.line for act in reading.acts(found)] == ['answer(text="done")']
 
 
 def test_what_an_agent_says_of_itself_is_no_verdict(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ A seed makes another instance of a task (other text, other page), so `miniwob.cl
 whose tasks are the same under every seed (BrowserGym's task classes take one configuration by its number). A benchmark
 that is not known counts as one with instances: reading two instances as two runs of one task would make pass@k of them.
 
-n_steps counts every action that was handed to the environment, the one that ends the episode included.
+n_steps counts every action that was handed to the environment, the one that ends the episode included; 0 is unknown.
 """
 
 import re
@@ -83,7 +83,6 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         facts={
             "agent": agent,
             "seed": seed,
-            "n_steps": steps,
             "cum_reward": reward,
             "cost": cost,
             "prompt_tokens": tokens[0],
@@ -91,6 +90,7 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         },
         notes=notes,
         verdicts=[] if reward is None else [verdict],
+        stated=steps or None,
         viewport=pictures.size,
         wall_s=(number(data.get("stats.cum_step_elapsed")) or 0) + (number(data.get("stats.cum_agent_elapsed")) or 0),
     )

@@ -20,6 +20,8 @@ from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Traj
 _ACTION: TypeAdapter[Action] = TypeAdapter(Action)
 UNSAID = "how it ended is not stored"
 """Detail of an attempt whose format does not say why it ended."""
+STAND_IN = (1280, 800)
+"""`Trajectory.viewport` where none is recorded (`reading.viewport_of` says None then): geometry needs some size."""
 
 
 @dataclass(slots=True)
@@ -62,7 +64,13 @@ class Attempt:
     verdicts: list[Verdict] = field(default_factory=list)
     """Judge name `imported:<file>`; the trajectory id is set later."""
     viewport: tuple[int, int] | None = None
+    """None: the format does not say it and there is no picture that would."""
     wall_s: float = 0.0
+    """Seconds; 0: not recorded."""
+    stated: int | None = None
+    """Steps as the format states them, the final act included."""
+    listed: bool = True
+    """The files list what was done; False where nothing but an answer is stored."""
     prefixed: bool = False
     """The task's text has the start site put before it."""
     agent: str = ""
@@ -156,9 +164,10 @@ def trajectory_of(
         "path": path,
         "screenshots": [[shot, sha] for shot, sha in attempt.shots],
         **attempt.facts,
+        **_unsaid(attempt),
     }
-    if attempt.notes:
-        imported["notes"] = list(attempt.notes)
+    if notes := [*attempt.notes, *_counted_otherwise(attempt)]:
+        imported["notes"] = list(notes)
     if converted:
         imported["converted"] = list(converted)
     return Trajectory(
@@ -171,10 +180,28 @@ def trajectory_of(
         stop=attempt.stop,
         detail=attempt.detail,
         evidence={"imported": imported},
-        viewport=attempt.viewport or (1280, 800),
+        viewport=attempt.viewport or STAND_IN,
         coordinates="pixels",
         wall_s=attempt.wall_s,
     )
+
+
+def _unsaid(attempt: Attempt) -> dict[str, JsonValue]:
+    """Facts on how long the attempt was and how large its pages, or that nobody knows."""
+    found: dict[str, JsonValue] = {} if attempt.stated is None else {"n_steps": attempt.stated}
+    if not attempt.listed:
+        found[reading.ACTS_LISTED] = False
+    if attempt.viewport is None:
+        found[reading.VIEWPORT_RECORDED] = False
+    return found
+
+
+def _counted_otherwise(attempt: Attempt) -> list[str]:
+    """A note where acts are listed and another number of steps is stated."""
+    acts = sum(move.action is not None or bool(move.intent) for move in attempt.moves)
+    if not attempt.listed or not acts or not attempt.stated or attempt.stated == acts:
+        return []
+    return [f"{attempt.stated} steps are stated, {acts} acts are listed; the stated number counts"]
 
 
 def stored_verdict(file: str, label: float | None, reason: str, **details: JsonValue) -> Verdict:

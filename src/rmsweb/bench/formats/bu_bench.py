@@ -5,7 +5,8 @@ step), `ground_truth`, `screenshots_b64`; `metrics` of `steps`, `duration` in se
 `verdict`, `reasoning`, `failure_reason`, `impossible_task`, `reached_captcha`; where the run broke `error`. Upstream
 scores what broke and what timed out 0; here the first is an infra error without a verdict, the second a failure at
 the limit. The screenshots have no numbers, so which step each belongs to is known only where there is one for every
-step. The reference answer never enters the record.
+step. A run's folder is named `<framework>_<version>_browser_<b>_model_<m>_start_at_<time>`: what stands before the time
+is the agent. The reference answer never enters the record.
 """
 
 import re
@@ -20,6 +21,7 @@ from rmsweb.records import Stop, Verdict
 
 NOTHING = "Agent did not return a result"
 """What upstream writes for a missing answer."""
+_RUN = re.compile(r"(.+_browser_.+_model_.+?)(?:_start_at_.+)?\Z")
 _DONE = re.compile(r"""["']done["']""")
 
 
@@ -50,7 +52,8 @@ def read(path: Path, pictures: Pictures) -> Attempt:
             moves[-1] = Move(action=Answer(text=answer), raw=moves[-1].raw)
         else:
             moves.append(Move(action=Answer(text=answer), raw=answer))
-    error = data.get("error")
+    error, named = data.get("error"), _RUN.match(path.parent.name)
+    agent = named.group(1) if named else ""
     stop, detail = _stop(str(error) if error else "", answer)
     return Attempt(
         task_id=path.stem,
@@ -61,9 +64,12 @@ def read(path: Path, pictures: Pictures) -> Attempt:
         answer=answer,
         stop=stop,
         detail=detail,
-        facts={"n_steps": count(metrics.get("steps")), "cost": number(metrics.get("cost")) or None},
+        facts={"agent": agent, "cost": number(metrics.get("cost")) or None},
         notes=notes,
         verdicts=_verdicts(data, stop),
+        agent=agent,
+        stated=count(metrics.get("steps")) or None,
+        listed=bool(lines),
         viewport=pictures.size,
         wall_s=number(metrics.get("duration")) or 0.0,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from rmsweb import actions as act
 from rmsweb.bench import reading
+from rmsweb.bench.costs import use_of
 from rmsweb.bench.formats.attempts import action_of, seen_by
 from rmsweb.bench.formats.files import json_bytes, line, safe_name
 from rmsweb.bench.formats.pictures import write_numbered
@@ -43,11 +44,9 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         }
         rows.append(json.dumps(event))
     (folder / "web_surfer.log").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
-    task, steps = trajectory.task, trajectory.steps
-    usage = {
-        "prompt_tokens": sum(step.decision.prompt_tokens for step in steps),
-        "completion_tokens": sum(step.decision.completion_tokens for step in steps),
-    }
+    task = trajectory.task
+    use, size = use_of(trajectory), reading.viewport_of(trajectory)
+    usage = {"prompt_tokens": use.prompt_tokens, "completion_tokens": use.completion_tokens}
     final = {
         "final_answer": "<no_answer>" if trajectory.answer is None else trajectory.answer,
         "env_state_json": "<no_answer>",
@@ -55,7 +54,7 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         "screenshots": names,
         "is_aborted": trajectory.stop in INFRA_STOPS,
         "is_rel_paths": True,
-        "token_usage": {trajectory.policy or "policy": usage},
+        "token_usage": {trajectory.policy or "policy": usage} if use.prompt_tokens is not None else {},
     }
     (folder / f"{safe_name(task.id)}_final_answer.json").write_bytes(json_bytes(final))
     data: dict[str, Any] = {
@@ -63,14 +62,16 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         "question": task.goal,
         "task_proposal": task.goal,
         "init_url": task.start_url,
-        "viewport_width": trajectory.viewport[0],
-        "viewport_height": trajectory.viewport[1],
+        **({"viewport_width": size[0], "viewport_height": size[1]} if size else {}),
         MARK: {"coordinates": "pixels of the viewport", "stop": trajectory.stop.value},
     }
     rubric = task.meta.get("rubric") or task.meta.get("precomputed_rubric")
     (folder / "task_data.json").write_bytes(json_bytes({**data, **({"precomputed_rubric": rubric} if rubric else {})}))
-    times = {"start_time": 0.0, "end_time": trajectory.wall_s, "duration": trajectory.wall_s}
-    (folder / "times.json").write_bytes(json_bytes(times))
+    if trajectory.wall_s:
+        times = {"start_time": 0.0, "end_time": trajectory.wall_s, "duration": trajectory.wall_s}
+        (folder / "times.json").write_bytes(json_bytes(times))
+    else:
+        notes.append("no times are recorded: times.json is left out")
     (folder / "core.log").write_text(
         f"{task.id}: {len(rows)} actions, ended: {trajectory.stop.value}\n", encoding="utf-8"
     )

@@ -2,8 +2,9 @@
 
 Owns joining with a task set, attempt numbers, resuming, and what becomes of stored verdicts. Promises: one odd attempt
 never ends the rest (it is skipped, with its reason); the same command again goes on; a copy of an attempt in another
-folder is named and never counted as another run; verdicts of other judges are named `imported:<file>` and never mixed:
-verdicts.jsonl holds those of one file only, all of them lie in imported_verdicts.jsonl.
+folder is named and not counted as another run (`copies`); a task set that is given is what every agent was asked for
+(exam.json), unless the attempts are said to be a part of it; verdicts of other judges are named `imported:<file>` and
+never mixed: verdicts.jsonl holds those of one file only, all of them lie in imported_verdicts.jsonl.
 """
 
 import hashlib
@@ -11,15 +12,19 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rmsweb.bench.formats.asked import asked_for, missing
 from rmsweb.bench.formats.attempts import Attempt, join, trajectory_of
-from rmsweb.bench.formats.copies import fingerprint
+from rmsweb.bench.formats.copies import contradicted, fingerprint, has_pages, telling
 from rmsweb.bench.formats.files import clean
 from rmsweb.bench.formats.pictures import Pictures
 from rmsweb.bench.formats.registry import find, reader
+from rmsweb.bench.metrics import steps_of
 from rmsweb.bench.reading import stored_screenshots
+from rmsweb.bench.setting import store_asked
+from rmsweb.bench.wording import counted
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.records import Task, Trajectory, Verdict
@@ -31,26 +36,38 @@ STORED = "imported_verdict"
 
 
 def import_runs(
-    format: str, folder: Path, out: Path, *, tasks: Sequence[Task] = (), model: str = "", verdicts: str = ""
+    format: str,
+    folder: Path,
+    out: Path,
+    *,
+    tasks: Sequence[Task] = (),
+    model: str = "",
+    verdicts: str = "",
+    part: bool = False,
 ) -> dict[str, Any]:
     """Read every attempt below `folder` into the run directory `out`; returns the summary, also in summary.json.
 
     `format`: a name of `registry.FORMATS`, or `auto`. `tasks`: task set to join by id. `model`: name of the policy
     (default: the agent that the format names). `verdicts`: which stored verdicts become the run's own
-    (`scores/gpt_eval.json`); needed only where there are several. Raises ConfigError (also for one `model` over several
-    agents), DataError (nothing could be read), RunError (`out` is something else).
+    (`scores/gpt_eval.json`); needed only where there are several. `part`: of the task set each agent was asked for what
+    it attempted, and no more (else what it did not attempt is missing). Raises ConfigError (also for one `model` over
+    several agents), DataError (nothing could be read), RunError (`out` is something else).
     """
     folder = Path(folder)
     name, units = find(format, folder)
     with Run.open(Path(out), "import", Config(), compare=()) as run:
-        _same_origin(run, {"format": name, "folder": str(folder.resolve()), "model": model, "tasks": _named_by(tasks)})
+        origin = {"format": name, "folder": str(folder.resolve()), "model": model, "tasks": _named_by(tasks)}
+        _same_origin(run, origin | {"part": "yes" if part else ""})
         work = _Import(run, name, folder, {task.id: task for task in tasks}, model)
         for unit in units:
             work.take(unit)
         if not work.taken:
             reasons = "; ".join(f"{one['path']}: {one['reason']}" for one in work.skipped[:3])
             raise DataError(f"none of {len(units)} attempts could be read: {reasons}", folder)
-        summary = work.summary(verdicts)
+        asked = {} if part else asked_for(tasks, list(work.taken.values()))
+        if asked:
+            store_asked(run, asked)
+        summary = work.summary(verdicts) | missing(asked, list(work.taken.values()))
         run.write_json("summary.json", summary)
         counts = {"trajectories": summary["trajectories"], "verdicts": len(run.read("verdict", Verdict))}
         run.finish(**counts, skipped=len(work.skipped))
@@ -65,10 +82,12 @@ class _Import:
         self.taken = {_path(t): t for t in run.read("trajectory", Trajectory)}
         self.numbers = Counter((t.policy, t.task.id) for t in self.taken.values())
         self.agents = {str(agent) for t in self.taken.values() if (agent := _facts(t).get("agent"))}
-        self.same: dict[str, Trajectory] = {}
+        self.same: dict[str, list[Trajectory]] = {}
         for trajectory in self.taken.values():
             self._remember(trajectory)
-        self.judged = {(v.trajectory_id, v.judge): v.success for v in run.read(STORED, Verdict)}
+        self.judged: dict[str, list[Verdict]] = {}
+        for verdict in run.read(STORED, Verdict):
+            self.judged.setdefault(verdict.trajectory_id, []).append(verdict)
         self.skipped: list[dict[str, str]] = []
         self.copies: list[dict[str, Any]] = []
         self.joins: dict[str, list[str]] = {"joined": [], "unknown": [], "other_goal": []}
@@ -93,10 +112,9 @@ class _Import:
         attempt.notes += pictures.notes
         trajectory = self.taken.get(where)
         first = trajectory or self._made(attempt, task, where, pictures)
-        others = self._keep(first, attempt.verdicts)
+        self._keep(first, attempt.verdicts)
         if trajectory is None and _path(first) != where:
-            copy: dict[str, Any] = {"path": where, "of": _path(first), "trajectory": first.id}
-            self.copies.append(copy | ({"other_verdicts": others} if others else {}))
+            self.copies.append({"path": where, "of": _path(first), "trajectory": first.id})
         elif joined:
             self.joins[joined].append(task.id)
 
@@ -112,10 +130,12 @@ class _Import:
         number = self.numbers[policy, task.id]
         build = partial(trajectory_of, attempt, task, format=self.format, path=where, model=policy, number=number)
         trajectory = build(converted=pictures.converted)
-        if (first := self.same.get(fingerprint(trajectory))) is not None:
-            return first
-        if (twin := self.same.get(fingerprint(trajectory, task=False))) is not None:
-            attempt.notes.append(f"the same goal, acts and pages as {twin.id}: is it a copy under another task id?")
+        alike = self.same.get(fingerprint(trajectory), [])
+        agreeing = [t for t in alike if not contradicted(attempt.verdicts, self.judged.get(t.id, ()))]
+        if agreeing and telling(trajectory):
+            return agreeing[0]
+        if note := self._doubt(trajectory, alike, agreeing):
+            attempt.notes.append(note)
             trajectory = build(converted=pictures.converted)
         self.numbers[policy, task.id] += 1
         self.run.append("trajectory", trajectory)
@@ -123,22 +143,29 @@ class _Import:
         self._remember(trajectory)
         return trajectory
 
+    def _doubt(self, trajectory: Trajectory, alike: Sequence[Trajectory], agreeing: Sequence[Trajectory]) -> str:
+        """What to say of an attempt that is kept as a run and may be a copy; empty where nothing speaks for one."""
+        if agreeing:
+            return (
+                f"equal to {agreeing[0].id} in the little that is stored of both: a copy cannot be told from another "
+                "run, and it counts as a run"
+            )
+        if alike and telling(trajectory):
+            return f"the same acts and pages as {alike[0].id} and another verdict beside them: it counts as a run"
+        twins = self.same.get(fingerprint(trajectory, task=False), []) if has_pages(trajectory) and not alike else []
+        return f"the same goal, acts and pages as {twins[0].id}: is it a copy under another task id?" if twins else ""
+
     def _remember(self, trajectory: Trajectory) -> None:
         for task in (True, False):
-            if mark := fingerprint(trajectory, task=task):
-                self.same.setdefault(mark, trajectory)
+            self.same.setdefault(fingerprint(trajectory, task=task), []).append(trajectory)
 
-    def _keep(self, trajectory: Trajectory, verdicts: Sequence[Verdict]) -> list[str]:
-        """Store verdicts unless one of the same judge is there; names those that say something else than it."""
-        others = []
+    def _keep(self, trajectory: Trajectory, verdicts: Sequence[Verdict]) -> None:
+        """Store verdicts unless one of the same judge is there."""
+        there = self.judged.setdefault(trajectory.id, [])
         for verdict in verdicts:
-            key = trajectory.id, verdict.judge
-            if key not in self.judged:
-                self.judged[key] = verdict.success
+            if verdict.judge not in {one.judge for one in there}:
+                there.append(verdict)
                 self.run.append(STORED, verdict.model_copy(update={"trajectory_id": trajectory.id}))
-            elif self.judged[key] != verdict.success:
-                others.append(verdict.judge.removeprefix("imported:"))
-        return others
 
     def summary(self, wanted: str) -> dict[str, Any]:
         """What was read; makes the stored verdicts of one file the run's own."""
@@ -155,13 +182,14 @@ class _Import:
             "format": self.format,
             "trajectories": len(found),
             "tasks": len({t.task.id for t in found}),
-            "steps": sum(len(t.steps) for t in found),
+            **_steps(found),
             "pictures": len(self.run.images),
             "missing_pictures": sum(not sha for t in found for _, sha in stored_screenshots(t)),
             "converted_pictures": sum(len(f.get("converted", ())) for f in facts),
             "stops": dict(Counter(t.stop.value for t in found)),
             "skipped": self.skipped,
             "copies": self.copies,
+            "runs_in_folders": "" if self.model else _folders(found),
             "notes": {t.id: f["notes"] for t, f in zip(found, facts, strict=True) if "notes" in f},
             "stored_verdicts": dict(judges),
             "verdicts": chosen,
@@ -184,6 +212,29 @@ class _Import:
         if there:
             return min(there)
         return next(iter(judges)) if len(judges) == 1 else ""
+
+
+def _steps(found: Sequence[Trajectory]) -> dict[str, int]:
+    """Steps as far as they are known, and of how many attempts they are not."""
+    known = [steps for t in found if (steps := steps_of(t)) is not None]
+    return {"steps": sum(known), "steps_unknown": len(found) - len(known)}
+
+
+def _folders(found: Sequence[Trajectory]) -> str:
+    """That attempts of one task in several folders count as runs of one policy, where the format names no agent."""
+    places: dict[str, list[str]] = {}
+    for t in found:
+        if not t.policy:
+            places.setdefault(t.task.id, []).append(PurePosixPath(_path(t)).parent.as_posix())
+    several = [folders for folders in places.values() if len(set(folders)) > 1]
+    if not several:
+        return ""
+    names = list(dict.fromkeys(name for folders in several for name in folders))
+    shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+    return (
+        f"{counted(len(several), 'task')} with attempts in several folders ({shown}): counted as runs of one policy, "
+        "since the format names no agent; --model gives it a name. Import folder by folder what others did"
+    )
 
 
 def _path(trajectory: Trajectory) -> str:

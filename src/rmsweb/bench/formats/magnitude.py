@@ -51,11 +51,11 @@ def read(path: Path, pictures: Pictures) -> Attempt:
         stop=stop,
         detail=detail,
         facts={
-            "action_count": count(data.get("actionCount")),
             "prompt_tokens": tokens[0],
             "completion_tokens": tokens[1],
         },
         verdicts=_verdicts(path, pictures.notes),
+        stated=count(data.get("actionCount")) or None,
         viewport=pictures.size,
         wall_s=(number(data.get("time")) or 0.0) / 1000,
     )

@@ -94,6 +94,7 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         facts=facts,
         notes=notes,
         verdicts=[_verdict(judged)] if isinstance(judged, dict) else [],
+        listed=bool(actions),
         viewport=pictures.size,
     )
 
