@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmsweb.config import load
+from rmsweb.tasksets import how_to_get
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,6 +24,13 @@ def test_api_examples_run() -> None:
 def test_recipes_parse(path: Path) -> None:
     assert tomllib.loads(path.read_text())
     load(path)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes/exams").glob("*.toml")), ids=lambda p: p.name)
+def test_task_files_of_the_recipes_are_those_that_tasks_get_writes(path: Path) -> None:
+    place = Path(load(path).suite.path)
+    assert f" -o {place.parent}' downloads it" in how_to_get(place)
+    assert f"/{place.parent}/" in (ROOT / ".gitignore").read_text().splitlines(), "others' tasks are not committed"
 
 
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda p: p.name)

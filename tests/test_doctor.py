@@ -194,6 +194,8 @@ def test_the_task_file_and_its_dates(tmp_path: Path) -> None:
         assert "for 1 of 1 tasks (0 golden, 1 possible); 1 answer another text" in detail and "Booking--5" in detail
     path.write_text("{}")
     assert tasks_check(config, date(2024, 1, 1)).ok is False
+    path.unlink()
+    assert "rmsweb tasks get NAME -o data" in tasks_check(config, date(2024, 1, 1)).cure
 
 
 def test_a_judge_that_cannot_be_built_is_said(tmp_path: Path) -> None:

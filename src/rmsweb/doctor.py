@@ -135,7 +135,9 @@ def tasks_check(config: Config, today: date) -> Check:
         answers = references.beside(Path(config.suite.path)) if found.name == "webvoyager" else None
         beside = f"; {references.described(found, answers)}" if answers is not None else ""
     except RmswebError as error:
-        return Check(name, False, str(error), "'rmsweb tasks list' names the files that rmsweb reads and fetches")
+        path = Path(config.suite.path)
+        cure = "'rmsweb tasks list' names the files that rmsweb reads" if path.exists() else tasksets.how_to_get(path)
+        return Check(name, False, str(error), cure)
     passed = dated(found.tasks, today)
     if not passed:
         return Check(name, True, f"{found.label}; no task has a date before {today}{beside}")

@@ -51,8 +51,10 @@ def test_a_wrong_row_is_named(tmp_path: Path, second: dict[str, Any], message: s
 def test_a_path_is_needed_and_has_to_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"suite\.path is empty"):
         FileSuite().tasks(SuiteConfig(name="file"))
-    with pytest.raises(ConfigError, match="does not exist"):
+    with pytest.raises(ConfigError, match="does not exist; 'rmsweb tasks get NAME -o data'"):
         FileSuite().tasks(SuiteConfig(name="file", path=str(tmp_path / "none.jsonl")))
+    with pytest.raises(ConfigError, match=r"not exist; 'rmsweb tasks get webvoyager/fara-2025-08 -o data' downloads"):
+        FileSuite().tasks(SuiteConfig(name="file", path="data/webvoyager-fara-2025-08.jsonl"))
 
 
 def test_only_the_asked_split_is_taken(tmp_path: Path) -> None:

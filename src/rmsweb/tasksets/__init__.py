@@ -14,7 +14,7 @@ from pathlib import Path
 from rmsweb.errors import ConfigError, DataError
 from rmsweb.records import Task
 from rmsweb.tasksets.dates import dated
-from rmsweb.tasksets.fetch import get
+from rmsweb.tasksets.fetch import get, how_to_get
 from rmsweb.tasksets.identity import Identity, identify, odd_groups
 from rmsweb.tasksets.known import FACTS, common, ids_of, versions
 from rmsweb.tasksets.making import make
@@ -31,6 +31,7 @@ __all__ = [
     "dated",
     "get",
     "goal_hash",
+    "how_to_get",
     "load",
     "only",
     "save",

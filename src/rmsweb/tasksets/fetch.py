@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rmsweb.errors import ConfigError, DataError, EndpointError
-from rmsweb.tasksets.known import Version, version_named
+from rmsweb.tasksets.known import Version, version_named, versions
 from rmsweb.tasksets.reading import parse
 
 TIMEOUT_S = 60.0
@@ -67,6 +67,14 @@ def get(
 def file_name(version: Version) -> str:
     """`benchmark-version` with the source's ending."""
     return f"{version.benchmark}-{version.name}{Path(urlsplit(version.url).path).suffix}"
+
+
+def how_to_get(path: Path) -> str:
+    """The command that brings a task file which is not there: exactly, where `path` has the name that `get` gives."""
+    for version in versions():
+        if version.fetch and path.name == file_name(version):
+            return f"'rmsweb tasks get {version.key} -o {path.parent}' downloads it"
+    return "'rmsweb tasks get NAME -o data' downloads a public one, 'rmsweb tasks list' names them"
 
 
 def by_hand(version: Version) -> str:

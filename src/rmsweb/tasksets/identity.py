@@ -132,8 +132,8 @@ def _known(
     known, n = facts.versions[best], len(texts)
     if not (missing := unverified(best)):
         note = "recognised by its ids and texts; the file is not the published one byte for byte"
-        name, notes = (best, ()) if len(known) == n else _part(benchmark, texts, best, len(known), rubrics)
-        return Identity(name, best, (note, *notes))
+        name, more = (best, ()) if len(known) == n else _part(benchmark, texts, best, len(known), rubrics)
+        return Identity(name, best, (note, *more))
     part = "" if len(known) == n else f" ({n} of {len(known)})"
     rivals = [name for name, other in facts.versions.items() if name != best and all(i in other for i in texts)]
     if any(2 * unverified(name) <= missing for name in rivals):

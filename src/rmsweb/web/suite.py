@@ -92,10 +92,10 @@ class FileSuite:
         Raises ConfigError without a path, DataError for a row that is no task, lacks a start address or repeats an id.
         """
         if not config.path:
-            raise ConfigError("suite.path is empty; give a file of tasks ('rmsweb tasks list' names the public ones)")
+            raise ConfigError(f"suite.path is empty; give a file of tasks ({tasksets.how_to_get(Path())})")
         path = Path(config.path)
         if not path.exists():
-            raise ConfigError(f"suite.path {path} does not exist")
+            raise ConfigError(f"suite.path {path} does not exist; {tasksets.how_to_get(path)}")
         return tasksets.load(path, search_url=self.search_url)
 
     @asynccontextmanager
