@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import io
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from PIL import Image
 
 from rmsweb.actions import Action, Key, LeftClick, Point, Scroll, Type, Wait
 from rmsweb.config import BrowserConfig
@@ -167,6 +169,20 @@ async def test_a_page_that_stays_empty_is_marked_blank(serve: Serve) -> None:
     async with ChromiumPool(BrowserConfig(first_paint_s=0.3), Store(), (320, 224)) as pool:
         page = await pool.open(site.url, own_hosts=[site.host])
         assert (await page.observe()).blank
+
+
+@pytest.mark.parametrize("inner", [False, True])
+async def test_an_empty_stretch_of_a_page_that_was_scrolled_is_not_blank(serve: Serve, inner: bool) -> None:
+    style = "position:fixed;inset:0;overflow:auto" if inner else ""
+    site = serve(document("shop", f"<div style='{style}'><h1>Tea</h1><div style='height:3000px'></div>End</div>"))
+    store = Store()
+    async with ChromiumPool(BrowserConfig(first_paint_s=0.3), store, (320, 224)) as pool:
+        page = await pool.open(site.url, own_hosts=[site.host])
+        assert not (await page.observe()).blank
+        _, now = await step(page, Scroll(point=Point(x=150, y=110), dy=900))
+        with Image.open(io.BytesIO(store[now.image])) as picture:
+            middle = picture.convert("RGB").crop((0, 0, 290, 224))  # without a scroll bar
+        assert len(middle.getcolors() or ()) == 1 and not now.blank, "the world did not fail: the agent went there"
 
 
 async def test_a_tab_that_opens_late_is_found_in_the_next_look(pool: ChromiumPool, serve: Serve) -> None:

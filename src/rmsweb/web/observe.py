@@ -55,6 +55,8 @@ class Look(NamedTuple):
 
     title: str
     printed: int
+    scrolled: bool
+    """What shows in the middle is not at its beginning any more: one colour there is an empty stretch of a page."""
     elements: tuple[Element, ...]
 
 
@@ -115,7 +117,7 @@ async def look(page: Page, viewport: Viewport, *, elements: bool) -> Look:
             printed += inner["printed"]
             found = (element(row, left, top, frame.url) for row in inner["rows"])
             rows += [row for row in found if _in_view(row.box, viewport)]
-    return Look(_text(main["title"]), printed, tuple(rows))
+    return Look(_text(main["title"]), printed, bool(main["scrolled"]), tuple(rows))
 
 
 def _fatal(error: Exception) -> bool:

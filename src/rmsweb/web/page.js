@@ -183,6 +183,11 @@
     const text = [...el.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     return rowOf(el, text && !whole ? 'text' : 'other', name, el.getBoundingClientRect());
   };
+  const scrolled = () => {
+    const main = document.scrollingElement || document.documentElement;
+    for (let node = at(innerWidth / 2, innerHeight / 2); node; node = parentOf(node)) if (node.scrollTop || node.scrollLeft) return true;
+    return Boolean(main && (main.scrollTop || main.scrollLeft));
+  };
   const isFrame = (el) => el.localName === 'iframe' || el.localName === 'frame';
   const inside = (el) => {
     const box = el.getBoundingClientRect(), style = getComputedStyle(el);
@@ -218,7 +223,7 @@
   if (operation === 'list') {
     const key = Symbol.for('rmsweb.printed'), printed = globalThis[key] || 0;
     globalThis[key] = 0;
-    return { title: document.title, printed, rows: rest[0] ? list() : [] };
+    return { title: document.title, printed, scrolled: scrolled(), rows: rest[0] ? list() : [] };
   }
   if (operation === 'at') {
     const el = at(...rest);

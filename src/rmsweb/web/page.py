@@ -245,7 +245,7 @@ class ChromiumPage:
             tabs=tuple(title or tab.url for title, tab in zip(titles, tabs, strict=True)),
             tab=tabs.index(page) if page in tabs else 0,
             elements=look.elements if self._config.elements else None,
-            blank=observe.one_color(png, self.viewport),
+            blank=not look.scrolled and observe.one_color(png, self.viewport),
             status=None if self._gate.refuses(page.url) else self._watch.status.get(page),
         )
 
