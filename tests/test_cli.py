@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmsweb.actions import Answer
+from rmsweb.bench.formats.registry import names
 from rmsweb.config import Config
 from rmsweb.records import Decision, Effect, Observation, Step, Stop, Task, Trajectory, Verdict
 from rmsweb.store import PNG_MAGIC, Run
@@ -30,6 +31,8 @@ def test_version_and_verbs() -> None:
     assert rmsweb("--version").stdout.startswith("rmsweb 0.")
     page = rmsweb("--help").stdout
     assert all(f"  {verb} " in page for verb in VERBS)
+    page = " ".join(rmsweb("export", "--help").stdout.split())
+    assert all(name in page for name in names(writable=True)), "every format that can be written is named"
 
 
 @pytest.mark.parametrize(
