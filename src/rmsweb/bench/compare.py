@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rmsweb.bench import protocols, setting
+from rmsweb.bench.examples import Attempt
 from rmsweb.bench.layout import Stage
 from rmsweb.bench.metrics import Result
 from rmsweb.bench.scores import exam_numbers, exam_of, is_control
@@ -39,6 +40,11 @@ class Paper:
         """The attempts of this exam."""
         ids, mine = {task.id for task in self.tasks}, {row.trajectory_id for row in self.rows}
         return [t for t, _ in self.stage.judged if t.task.id in ids and t.id in mine]
+
+    def attempts(self) -> list[Attempt]:
+        """Its episodes with their verdicts, under the names of the tables."""
+        names, judged = {row.trajectory_id: row.model for row in self.rows}, self.stage.judged
+        return [Attempt(self.stage.path, names[t.id], (t, v)) for t, v in judged if t.id in names]
 
     def named(self, rows: Sequence[Result]) -> list[Result]:
         """Rows under the names of the tables."""
@@ -95,10 +101,11 @@ class Group:
         asked = config.get("eval", {})
         facts: dict[str, dict[str, Any]] = {}
         for paper in self.papers:
-            acted = paper.stage.manifest["config"] if paper.stage.verb == "eval" else {}
+            acted = paper.stage.manifest if paper.stage.verb == "eval" else {}
+            own = {name: model for model, name in paper.names.items()}
             for model in dict.fromkeys(row.model for row in paper.rows):
                 judge = next((r.judge for r in paper.rows if r.model == model and r.judge), "")
-                facts[model] = setting.facts_of(self.tasks, paper.asked, acted, judge)
+                facts[model] = setting.facts_of(self.tasks, paper.asked, acted, judge, own.get(model, model))
                 if paper.asked is None:
                     facts[model]["contamination"] = setting.recorded_overlap(paper.stage.run, self.exam)
         try:
@@ -202,6 +209,12 @@ def _renamed(model: str, run: str) -> str:
     """`rl (run)`; a control keeps its ending, by which it is known."""
     name, plus, kind = model.rpartition("+")
     return f"{name} ({run})+{kind}" if plus and is_control(model) else f"{model} ({run})"
+
+
+def warnings(groups: Sequence[Group]) -> list[str]:
+    """What has to be known before comparing the models of a group, with the exam's name where there are several."""
+    several = len(groups) > 1
+    return [f"{group.exam}: {line}" if several else line for group in groups for line in group.numbers()["warnings"]]
 
 
 def apart(groups: Sequence[Group]) -> list[str]:

@@ -10,11 +10,24 @@ from typing import Any
 from rmsweb.bench import cost_sections, metrics, plots
 from rmsweb.bench.compare import Group
 from rmsweb.bench.examples import exam_examples
-from rmsweb.bench.layout import Cell, Chart, Section, Stage, Table
-from rmsweb.bench.metrics import Result, result_of
-from rmsweb.bench.scores import arm_of, models_of
+from rmsweb.bench.layout import Cell, Chart, Section, Table
+from rmsweb.bench.metrics import Result
+from rmsweb.bench.scores import models_of
 from rmsweb.bench.setting import WORDS, differing
-from rmsweb.bench.wording import between, counted, named_pair, number, percent, signed, signed_interval, verdict
+from rmsweb.bench.wording import (
+    TOO_FEW,
+    WHY_TOO_FEW,
+    between,
+    bounds_said,
+    counted,
+    named_pair,
+    number,
+    pair_bounds,
+    percent,
+    signed,
+    step_bounds,
+    verdict,
+)
 from rmsweb.records import Outcome
 from rmsweb.statistics import wilson
 
@@ -67,12 +80,14 @@ def own_setting(group: Group, beside: Sequence[Group]) -> str:
     return f"This part: {said}; runs: {runs}."
 
 
-def examples(stages: Sequence[Stage]) -> Section:
-    """Episodes of the exam, chosen by rule."""
+def examples(groups: Sequence[Group]) -> Section:
+    """Episodes of every group of like exam runs, chosen by rule: of two models, or of the one there is."""
     section = Section("examples", "Examples from the exam")
-    models = models_of([result_of(arm_of(t), t, v) for stage in stages for t, v in stage.judged])
-    if len(models) > 1:
-        section.examples = exam_examples({stage.path: stage.judged for stage in stages}, *compared(models))
+    for group in groups:
+        models = models_of(group.rows)
+        if models:
+            chosen = compared(models) if len(models) > 1 else (models[0],)
+            section.examples += exam_examples([one for paper in group.papers for one in paper.attempts()], *chosen)
     return section
 
 
@@ -89,8 +104,8 @@ def _success(section: Section, numbers: Mapping[str, Any]) -> None:
         section.lead.append(f"Of {counted(numbers['n'], 'task')} solved: {each}.")
         rows = [(m, s["success"], tuple(s["interval"]), s["success_judged"]) for m, s in rated.items()]
         several = any(s["runs"] > 1 for s in rated.values())
-        how = "a bootstrap over tasks, runs nested" if several else "Wilson intervals"
-        caption = f"{counted(numbers['n'], 'task')}, the same for every model; bars are 95 % {how}."
+        how = "bootstrap over tasks, runs nested in them" if several else "Wilson"
+        caption = f"{counted(numbers['n'], 'task')}, the same for every model; bars are 95 % intervals ({how})."
         if any(s["judged"] < s["n"] for s in rated.values()):
             caption += " Diamonds: over judged tasks only."
         section.charts.append(Chart("Tasks solved", plots.dots(rows), caption))
@@ -122,10 +137,10 @@ def _success_table(numbers: Mapping[str, Any]) -> Table:
         )  # fmt: skip
     head = (
         "model", "solved", "of all", "95 %", "of judged", "judged",
-        *(["as upstream stores"] if upstream else []), "steps on solved", "steps per success", "tokens per task",
-        "seconds per task",
+        *(["as upstream stores"] if upstream else []), "steps on solved", "steps per success", "tokens per episode",
+        "seconds per episode",
     )  # fmt: skip
-    return Table(head, table, notes=numbers["what"])
+    return Table(head, table, notes=[*numbers["what"], *numbers["warnings"]])
 
 
 def _outcomes(section: Section, numbers: Mapping[str, Any]) -> None:
@@ -160,29 +175,36 @@ def _other_averages(section: Section, numbers: Mapping[str, Any]) -> None:
     scores = {m: s for m, s in numbers["scores"].items() if s["judged"]}
     if not scores:
         return
-    runs = max(s["runs"] for s in scores.values())
     upstream = any(s["success_upstream"] is not None for s in scores.values())
-    ks = sorted({int(k) for s in scores.values() for k in s["pass_at"]})
     rows = []
     for model, s in scores.items():
         row = [
             model, percent(s["success"]), percent(s["success_judged"]),
             f"{percent(s['success_finished'])} of {s['finished']}", *([_upstream(s)] if upstream else []),
         ]  # fmt: skip
-        if runs > 1:
-            each = ", ".join(percent(rate) for rate in s["by_run"])
-            row += [each, percent(s["unstable"])]
-            at = {int(k): v for k, v in s["pass_at"].items()}
-            row += [f"{percent(at[k][0])} ({between(at[k][1:])})" if k in at else "" for k in ks]
         rows.append(row)
     head = ["model", "all", "judged", "finished, over the limit 0"]
     head += ["as upstream's script stores"] if upstream else []
-    if runs > 1:
-        head += ["each run", "tasks that runs disagree on", *(f"pass@{k}" for k in ks)]
     notes = [
         "Finished: aborted, unjudged and missing episodes left out, a step limit reached counts as 0 (Fara's webeval)."
     ]
     section.tables.append(Table(head, rows, title="The same verdicts under other rules of averaging", notes=notes))
+    if any(s["runs"] > 1 for s in scores.values()):
+        section.tables.append(_runs_table(scores))
+
+
+def _runs_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Several runs of each task: one row a number and one column a model, so that no k is out of sight."""
+    at = {m: {int(k): v for k, v in s["pass_at"].items()} for m, s in scores.items()}
+    rows = [
+        [f"run {k + 1}", *(percent(s["by_run"][k]) if k < len(s["by_run"]) else "" for s in scores.values())]
+        for k in range(max(len(s["by_run"]) for s in scores.values()))
+    ]
+    rows.append(["tasks that runs disagree on", *(percent(s["unstable"]) for s in scores.values())])
+    for k in sorted({k for passed in at.values() for k in passed}):
+        cells = (f"{percent(at[m][k][0])} ({between(at[m][k][1:])})" if k in at[m] else "" for m in scores)
+        rows.append([f"pass@{k} (95 %)", *cells])
+    return Table(("of all tasks", *scores), rows, title="Several runs of each task")
 
 
 def _upstream(s: Mapping[str, Any]) -> str:
@@ -198,9 +220,7 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
     named = {key: named_pair(key, models) for key in paired}
     # The pairs that the work is about come first: the last model against the others, nearest first.
     order = sorted(paired, key=lambda k: (-models.index(named[k][0]), -models.index(named[k][1])))
-    rows = [
-        (f"{named[k][0]} \u2212 {named[k][1]}", paired[k]["difference"], tuple(paired[k]["interval"])) for k in order
-    ]
+    rows = [(f"{named[k][0]} \u2212 {named[k][1]}", paired[k]["difference"], pair_bounds(paired[k])) for k in order]
     caption = "Same tasks; 95 % bootstrap over tasks, each pair by itself. Filled: zero lies outside."
     close = [row for row in rows if abs(row[1]) <= FAR]
     if close and len(close) < len(rows):
@@ -209,7 +229,7 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
     last = models[-1]
     section.lead += [verdict(paired[k], *named[k]) for k in order if named[k][0] == last]
     steps = [
-        (f"{named[k][0]} \u2212 {named[k][1]}", c["difference"], tuple(c["interval"]))
+        (f"{named[k][0]} \u2212 {named[k][1]}", c["difference"], step_bounds(c))
         for k in order
         if (c := paired[k]["common_steps"])["interval"] is not None
     ]
@@ -223,8 +243,8 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         c = p["common_steps"]
         table.append(
             [
-                f"{a} \u2212 {b}", str(p["n"]), signed(p["difference"]), signed_interval(p["interval"]),
-                signed(p["judged"]["difference"]), signed_interval(p["judged"]["interval"]),
+                f"{a} \u2212 {b}", str(p["n"]), signed(p["difference"]), bounds_said(pair_bounds(p)),
+                signed(p["judged"]["difference"]), bounds_said(pair_bounds(p["judged"])),
                 f"{p['a_only']} : {p['b_only']}", _p_value(p["mcnemar_p"]), _both(c),
                 f"{number(c['a'], 2)} : {number(c['b'], 2)}",
             ]
@@ -233,7 +253,13 @@ def _pairs(section: Section, numbers: Mapping[str, Any]) -> None:
         "pair", "tasks", "all tasks", "95 %", "judged by both", "95 %", "only one solves", "McNemar p", "both solve",
         "their steps",
     )  # fmt: skip
-    section.tables.append(Table(head, table, title="Paired differences, in points"))
+    notes = [WHY_TOO_FEW] if any(TOO_FEW in row for row in table) else []
+    notes += [
+        f"{row[0]}: unlike models, in {paired[k]['unlike']}."
+        for k, row in zip(order, table, strict=True)
+        if paired[k]["unlike"]
+    ]
+    section.tables.append(Table(head, table, title="Paired differences, in points", notes=notes))
 
 
 def _both(common: Mapping[str, Any]) -> str:

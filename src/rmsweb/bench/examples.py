@@ -1,6 +1,6 @@
 """Example trajectories for the report: which are shown, and their pictures made small enough for one file.
 
-The choice is by rule, not by taste: the first task (in task order) of each kind below that the runs contain and of
+The choice is by rule, not by taste: the first task (by its id) of each kind below that the runs contain and of
 which a picture is stored (imported attempts may have none; a step without one is shown blank).
 """
 
@@ -45,37 +45,51 @@ class Example:
 
     title: str
     run: Path
+    arm: str
+    """Whose attempt it is: a model of an exam, an arm of a collection."""
     trajectory: Trajectory
     verdict: Verdict | None
     frames: tuple[Frame, ...]
     left_out: int
     reflection: Reflection | None = None
 
-    @property
-    def arm(self) -> str:
-        return arm_of(self.trajectory) or self.trajectory.policy
+
+class Attempt(NamedTuple):
+    """One episode of an exam."""
+
+    run: Path
+    model: str
+    """Its name in the tables."""
+    judged: Judged
 
 
-def exam_examples(runs: Mapping[Path, Sequence[Judged]], before: str, after: str) -> list[Example]:
-    """A task that `after` solves and `before` does not (both shown), the reverse, and a failure of `after`."""
-    places = {t.id: path for path, judged in runs.items() for t, _ in judged}
-    by_task: dict[str, dict[str, Judged]] = {}
-    for judged in runs.values():
-        for t, v in judged:
-            if not is_control(arm_of(t)) and t.attempt == 0 and _pictured(t):
-                by_task.setdefault(t.task.id, {})[arm_of(t)] = (t, v)
-    both = [pair for _, pair in sorted(by_task.items()) if before in pair and after in pair]
+def exam_examples(attempts: Sequence[Attempt], before: str, after: str = "") -> list[Example]:
+    """A task that `after` solves and `before` does not (both shown), the reverse, and a failure of `after`; of one
+    model a success and a failure. Where nothing was judged, the first episode."""
+    last = after or before
+    by_task: dict[str, dict[str, Attempt]] = {}
+    for one in attempts:
+        t = one.judged[0]
+        if not is_control(one.model) and _pictured(t):
+            by_task.setdefault(t.task.id, {}).setdefault(one.model, one)
+    tasks = [by_task[ident] for ident in sorted(by_task)]
 
-    def first(won_before: bool, won_after: bool) -> dict[str, Judged] | None:
-        return next((p for p in both if (_won(p[before]), _won(p[after])) == (won_before, won_after)), None)
+    def show(title: str, of: Mapping[str, bool], shown: Sequence[str]) -> list[Example]:
+        """The first task with these verdicts."""
+        fits = (t for t in tasks if of.items() <= {m: _said(one.judged) for m, one in t.items()}.items())
+        return [_example(title, t[m].run, m, t[m].judged) for t in [next(fits, None)] if t for m in shown]
 
-    found: list[Example] = []
-    for pair, title, names in (
-        (first(False, True), f"Solved by {after}, not by {before}", (before, after)),
-        (first(True, False), f"Solved by {before}, not by {after}", (before, after)),
-        (first(False, False), f"Solved by neither {before} nor {after}", (after,)),
-    ):
-        found += [_example(title, places[pair[n][0].id], pair[n]) for n in names] if pair else []
+    found = []
+    if after:
+        found += show(f"Solved by {after}, not by {before}", {before: False, after: True}, (before, after))
+        found += show(f"Solved by {before}, not by {after}", {before: True, after: False}, (before, after))
+        found += show(f"Solved by neither {before} nor {after}", {before: False, after: False}, (after,))
+    if not found:
+        found += show(f"Solved by {last}", {last: True}, (last,))
+        found += show(f"Not solved by {last}", {last: False}, (last,))
+    if not found:
+        first = next((t[last] for t in tasks if last in t), None)
+        found = [_example(f"Not judged: {last}", first.run, last, first.judged)] if first else []
     return found
 
 
@@ -89,9 +103,10 @@ def retry_example(path: Path, judged: Sequence[Judged], reflections: Mapping[str
         tries = sorted(tries, key=lambda one: one[0].attempt)
         for earlier, later in pairwise(tries):
             reflection = reflections.get(earlier[0].id)
-            if reflection is not None and not _won(earlier) and _won(later):
+            if reflection is not None and not _said(earlier) and _said(later):
                 title = "A failed attempt, the reflection on it, and the retry"
-                return [_example(title, path, earlier, reflection), _example(title, path, later)]
+                arm = arm_of(later[0]) or later[0].policy
+                return [_example(title, path, arm, earlier, reflection), _example(title, path, arm, later)]
     return []
 
 
@@ -99,11 +114,11 @@ def _pictured(trajectory: Trajectory) -> bool:
     return any(step.before.image for step in trajectory.steps)
 
 
-def _won(judged: Judged) -> bool:
-    return bool(judged[1] is not None and judged[1].success)
+def _said(judged: Judged) -> bool | None:
+    return None if judged[1] is None else judged[1].success
 
 
-def _example(title: str, path: Path, judged: Judged, reflection: Reflection | None = None) -> Example:
+def _example(title: str, path: Path, arm: str, judged: Judged, reflection: Reflection | None = None) -> Example:
     trajectory, verdict = judged
     images, steps = Images(path / "images"), trajectory.steps
     shown = steps if len(steps) <= MOST_STEPS else (*steps[: MOST_STEPS - 3], *steps[-3:])
@@ -117,7 +132,7 @@ def _example(title: str, path: Path, judged: Judged, reflection: Reflection | No
         )
         for step in shown
     )
-    return Example(title, path, trajectory, verdict, frames, len(steps) - len(shown), reflection)
+    return Example(title, path, arm, trajectory, verdict, frames, len(steps) - len(shown), reflection)
 
 
 def thumbnail(png: bytes) -> str:

@@ -9,7 +9,7 @@ from rmsweb.bench.judges import rubric_table
 from rmsweb.bench.judges.naming import judge_parts
 from rmsweb.bench.layout import Section, Stage, Table
 from rmsweb.bench.protocols import JUDGE, Agreement, Bench
-from rmsweb.bench.wording import between, number, percent
+from rmsweb.bench.wording import between, counted, number, percent
 
 
 def benches_of(group: Group, judged: Mapping[Stage, Sequence[Stage]]) -> list[Bench]:
@@ -47,10 +47,13 @@ def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: 
     short = short_names(benches)
     section.tables.append(_scores(group, benches, short, resamples, seed))
     section.tables += [table for bench in benches if (table := _process_outcome(group, bench, short[bench.name]))]
-    pairs = protocols.agreement(benches)
+    pairs = [pair for pair in protocols.agreement(benches) if pair.n]
+    empty = len(benches) * (len(benches) - 1) // 2 - len(pairs)
     if pairs:
-        section.tables.append(_agreement(pairs, short))
-        section.lead += [line for pair in pairs if (line := _said(pair, short))]
+        section.tables.append(_agreement(pairs, empty, short))
+        section.lead += [_said(pair, short) for pair in pairs]
+    elif empty:
+        section.notes.append(_without(empty))
 
 
 def short_names(benches: Sequence[Bench]) -> dict[str, str]:
@@ -126,7 +129,11 @@ def _process_outcome(group: Group, bench: Bench, judge: str) -> Table | None:
     return Table(head, rows, title=f"Process and outcome, {judge}", notes=notes)
 
 
-def _agreement(pairs: Sequence[Agreement], short: Mapping[str, str]) -> Table:
+def _without(empty: int) -> str:
+    return f"{counted(empty, 'pair')} of judges could judge no episode in common and cannot be compared."
+
+
+def _agreement(pairs: Sequence[Agreement], empty: int, short: Mapping[str, str]) -> Table:
     rows = [
         [
             short[p.a], short[p.b], str(p.n), str(p.differ), percent(p.differ / p.n if p.n else None), str(p.a_only),
@@ -139,12 +146,11 @@ def _agreement(pairs: Sequence[Agreement], short: Mapping[str, str]) -> Table:
         "only one could judge",
     )  # fmt: skip
     notes = ["Kappa is Cohen's: 0 is chance, 1 is agreement. It says nothing of which judge is right."]
+    notes += [f"Left out: {_without(empty)}"] if empty else []
     return Table(head, rows, title="Agreement of the judges", words=frozenset({1}), notes=notes)
 
 
 def _said(pair: Agreement, short: Mapping[str, str]) -> str:
-    if not pair.n:
-        return ""
     return (
         f"{short[pair.a]} and {short[pair.b]} give different verdicts on {pair.differ} of {pair.n} episodes "
         f"({percent(pair.differ / pair.n)})."

@@ -70,22 +70,30 @@ MEASURES = {
 
 def judge_table(name: str, judge: Mapping[str, Any]) -> "Table":
     """One column a reading of the verdicts, one row a measure, each with its 95 % interval."""
+    head, rows = measures(judge)
+    found = _table(f"{name} against human labels (95 % intervals)")
+    for k, column in enumerate(head):
+        found.add_column(column, justify="right" if k else "left")
+    for row in rows:
+        found.add_row(*row)
+    return found
+
+
+def measures(judge: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """(head, rows) of that table, for terminal and report."""
     unjudged = sum(judge["confusion"]["could_not_judge"].values())
     readings = [key for key in READ_AS if key in judge and (unjudged or key != "unjudged_left_out")]
-    found = _table(f"{name} against human labels (95 % intervals)")
-    found.add_column("measure")
-    for key in readings:
-        found.add_column(READ_AS[key] if unjudged or key == "as_upstream" else "verdicts as said", justify="right")
-    found.add_row("comparisons", *(str(judge[key]["n"]) for key in readings))
+    said = (READ_AS[key] if unjudged or key == "as_upstream" else "verdicts as said" for key in readings)
+    rows = [["comparisons", *(str(judge[key]["n"]) for key in readings)]]
     for measure, words in MEASURES.items():
         rates = [judge[key][measure] for key in readings]
-        found.add_row(words, *(_percent(rate["value"], rate["interval"]) for rate in rates))
-    found.add_row("F1", *(_percent(judge[key]["f1"]["value"], judge[key]["f1"].get("interval")) for key in readings))
+        rows.append([words, *(_percent(rate["value"], rate["interval"]) for rate in rates)])
+    rows.append(["F1", *(_percent(judge[key]["f1"]["value"], judge[key]["f1"].get("interval")) for key in readings)])
     kappas = [judge[key]["kappa"] for key in readings]
-    found.add_row("kappa", *(_plain(kappa["value"], kappa.get("interval")) for kappa in kappas))
+    rows.append(["kappa", *(_plain(kappa["value"], kappa.get("interval")) for kappa in kappas)])
     gaps = [judge[key]["success_rate"] for key in readings]
-    found.add_row("success-rate gap", *(f"{signed(gap['gap'])} {signed_interval(gap['interval'])}" for gap in gaps))
-    return found
+    rows.append(["success-rate gap", *(f"{signed(gap['gap'])} {signed_interval(gap['interval'])}" for gap in gaps)])
+    return ["measure", *said], rows
 
 
 def _percent(value: float | None, interval: Sequence[float] | None) -> str:

@@ -1,8 +1,9 @@
 """Published figures with their protocol, grouped so that nobody compares unlike things. Data in leaderboard.toml.
 
 Promises that every figure names its source and whether that was read or is second-hand, that figures under one heading
-share benchmark, version, protocol, judge, step limit and denominator as far as those are stated, and that a source
-which states no protocol gets a heading of its own. It judges nothing and repeats no text.
+share benchmark, version, protocol, judge, step limit and denominator as far as those are stated, that a heading of
+which one is not stated says that not even its figures may be compared, and that a source which states no protocol gets
+a heading of its own. It judges nothing and repeats no text.
 """
 
 import re
@@ -46,6 +47,15 @@ class Heading(NamedTuple):
         parts = [f"{name} {value}" for name, value in names.items()]
         return "; ".join([*parts, f"denominator: {self.denominator}"])
 
+    @property
+    def warning(self) -> str:
+        """That not even figures under this heading may be compared, and why; empty where everything is stated."""
+        names = ("benchmark", "version", "protocol", "judge model", "step limit", "denominator")
+        missing = [name for name, value in zip(names, self, strict=True) if UNSTATED in value]
+        if not missing:
+            return ""
+        return f"Not even the figures under this heading may be compared: {', '.join(missing)} {UNSTATED}."
+
 
 class Row(Record):
     """One published figure."""
@@ -73,9 +83,9 @@ class Row(Record):
         """Rows with the same one may stand together."""
         protocol = self.protocol or f"{UNSTATED} ({self.source})"
         draws = _DRAWS.search(self.model)
-        counted = "; ".join(part for part in (self.denominator, draws[0] if draws else "") if part)
-        rest = (value or UNSTATED for value in (self.judge, self.step_cap, counted))
-        return Heading(self.benchmark, self.version or f"version {UNSTATED}", protocol, *rest)
+        counted = "; ".join(part for part in (self.denominator or UNSTATED, draws[0] if draws else "") if part)
+        version, judge = self.version or f"version {UNSTATED}", self.judge or UNSTATED
+        return Heading(self.benchmark, version, protocol, judge, self.step_cap or UNSTATED, counted)
 
 
 class _Table(Record):
@@ -145,10 +155,15 @@ def table(console: "Console | None" = None) -> None:
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style))
 
-    say("Published figures, in percent. Only figures under one heading may be compared, and there too the notes count.")
+    say(
+        "Published figures, in percent. Only figures under one heading may be compared, and only where the heading "
+        "states everything; there too the notes count."
+    )
     for heading, here in grouped().items():
         say(f"\n{heading.benchmark}, {heading.version}", "bold")
         say(heading.said)
+        if heading.warning:
+            say(heading.warning, "red")
         for source, tag in dict.fromkeys((row.source, row.tag) for row in here):
             say(f"source: {source} [{TAGS[tag]}]", "yellow" if tag == "S" else "")
         for about in dict.fromkeys(row.about for row in here if row.about):

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmsweb.bench.wording import MINUS, signed, signed_interval
+from rmsweb.bench.wording import MINUS, bounds_said, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, SOFT, FAINT = "#1b1e23", "#5d646e", "#d9dbd7"
+INK, SOFT, FAINT, PAPER = "#1b1e23", "#5d646e", "#d9dbd7", "#fdfdfc"
 NAMED = {
     "base": "#7f8791",
     "sft": "#56b4e9",
@@ -32,8 +32,18 @@ MORE = ("#0072b2", "#cc79a7", "#e69f00", "#000000", "#009e73", "#d55e00", "#56b4
 FATES = {"accepted": "#0072b2", "anchored": "#e69f00", "dropped": "#c3c7cb"}
 WIDTH = 4.7
 """Inches: narrow enough to be read on a phone, two side by side on a desk."""
+ROOM = 68
+"""Small characters that fit side by side into a figure."""
 
 Series = Sequence[tuple[float, float]]
+
+
+def fitted(name: str, room: int) -> str:
+    """A name of at most `room` characters: of a longer one both ends, by which like names are told apart."""
+    if len(name) <= room:
+        return name
+    head = (room - 1) // 2
+    return f"{name[:head]}\u2026{name[len(name) - (room - 1 - head) :]}"
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -106,7 +116,7 @@ def _end_labels(axes: Axes, ends: Sequence[tuple[float, str, str]], x: float, ga
     ordered = sorted(ends)
     for (_, name, colour), at in zip(ordered, apart([y for y, *_ in ordered], gap, axes.get_ylim()[1]), strict=True):
         axes.annotate(
-            name, (x, at), xytext=(6, 0), textcoords="offset points", va="center", color=_dark(colour),
+            fitted(name, 14), (x, at), xytext=(6, 0), textcoords="offset points", va="center", color=_dark(colour),
             annotation_clip=False,
         )  # fmt: skip
 
@@ -220,7 +230,7 @@ def dots(
             if other is not None and abs(other - rate) > 0.0005:
                 axes.plot(100 * other, y, "D", markerfacecolor="white", markeredgecolor=shade[name], markersize=5)
             axes.annotate(f"{100 * rate:.1f}", (100, y), xytext=(8, 0), textcoords="offset points", va="center")
-        axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
+        axes.set_yticks(range(len(rows)), [fitted(name, 17) for name, *_ in reversed(rows)])
         axes.tick_params(axis="y", colors=INK, pad=12)  # a dot at 0 % reaches 4 points to the left
         axes.set_xlim(0, 100)
         axes.set_ylim(-0.6, len(rows) - 0.4)
@@ -231,29 +241,36 @@ def dots(
     return out[0]
 
 
-def forest(rows: Sequence[tuple[str, float, tuple[float, float]]], scale: float = 100.0, unit: str = "points") -> str:
-    """Paired differences with intervals about a zero line; filled where the interval leaves zero out."""
-    with _figure(0.62 + 0.4 * len(rows), left=0.33, right=0.74) as (_, axes, out):
+def forest(
+    rows: Sequence[tuple[str, float, tuple[float, float] | None]], scale: float = 100.0, unit: str = "points"
+) -> str:
+    """Paired differences with intervals about a zero line; filled where the interval leaves zero out. None: too few
+    tasks for one. What a row says in words stands above its line, as names of models may be long."""
+    with _figure(0.62 + 0.52 * len(rows), left=0.03, right=0.97) as (_, axes, out):
         axes.axvline(0, color=SOFT, linewidth=1)
-        for y, (_, difference, (low, high)) in enumerate(reversed(rows)):
-            resolved = not low <= 0 <= high
+        for y, (name, difference, bounds) in enumerate(reversed(rows)):
+            resolved = bounds is not None and not bounds[0] <= 0 <= bounds[1]
             colour = "#0072b2" if resolved else "#8b929a"
-            axes.hlines(y, scale * low, scale * high, color=colour, linewidth=2)
+            if bounds is not None:
+                axes.hlines(y, scale * bounds[0], scale * bounds[1], color=colour, linewidth=2)
             axes.plot(
                 scale * difference, y, "o", markersize=7, markeredgecolor=colour,
                 markerfacecolor=colour if resolved else "white", markeredgewidth=1.5,
             )  # fmt: skip
             digits = 1 if scale > 1 else 2
-            said = f"{signed(difference, digits, scale)} {signed_interval((low, high), digits, scale)}"
-            axes.annotate(
-                said, (1, y), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
-                va="center", fontsize=8, color=INK if resolved else SOFT,
-            )  # fmt: skip
-        axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
-        axes.tick_params(axis="y", colors=INK)
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        reach = max((abs(scale * x) for _, _, interval in rows for x in interval), default=1.0) * 1.08 or 1.0
-        axes.set_xlim(-reach if any(i[0] < 0 for *_, i in rows) else -0.08 * reach, reach)
+            said = f"{signed(difference, digits, scale)} {bounds_said(bounds, digits, scale)}"
+            title = fitted(name, ROOM - len(said))
+            for text, at, side, shade in ((title, 0, "left", INK), (said, 1, "right", INK if resolved else SOFT)):
+                axes.annotate(
+                    text, (at, y), xycoords=("axes fraction", "data"), xytext=(0, 13), textcoords="offset points",
+                    ha=side, va="center", fontsize=8.5, color=shade,
+                    bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1},
+                )  # fmt: skip
+        axes.set_yticks([])
+        axes.set_ylim(-0.45, len(rows) - 0.25)
+        ends = [scale * x for _, difference, bounds in rows for x in (difference, *(bounds or ()))]
+        reach = 1.08 * max(map(abs, ends), default=1.0) or 1.0
+        axes.set_xlim(-reach if min(ends, default=0.0) < 0 else -0.08 * reach, reach)
         axes.set_xlabel(unit)
         _grid(axes, "x")
         axes.spines["left"].set_visible(False)
@@ -263,7 +280,7 @@ def forest(rows: Sequence[tuple[str, float, tuple[float, float]]], scale: float 
 def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> str:
     """Two rates a row joined by a line: hollow before, filled after."""
     shade = colours(names)
-    with _figure(0.85 + 0.34 * len(rows), left=0.49, right=0.94) as (_, axes, out):
+    with _figure(0.85 + 0.34 * len(rows), left=0.49, right=0.84) as (_, axes, out):
         for y, (_, before, after) in enumerate(reversed(rows)):
             axes.plot([100 * before, 100 * after], [y, y], color=FAINT, linewidth=3, zorder=1)
             axes.plot(
@@ -275,10 +292,10 @@ def before_after(rows: Sequence[tuple[str, float, float]], names: tuple[str, str
         first, second = rows[0][1], rows[0][2]
         for value, name, side in ((first, names[0], first > second), (second, names[1], second >= first)):
             axes.annotate(
-                name, (100 * value, top), xytext=(5 if side else -5, 7), textcoords="offset points",
+                fitted(name, 14), (100 * value, top), xytext=(5 if side else -5, 7), textcoords="offset points",
                 ha="left" if side else "right", color=_dark(shade[name]),
             )  # fmt: skip
-        axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
+        axes.set_yticks(range(len(rows)), [fitted(name, 32) for name, *_ in reversed(rows)])
         axes.tick_params(axis="y", colors=INK)
         axes.set_xlim(-0.5, 1.2 * max(1.0, *(100 * x for row in rows for x in row[1:])))
         axes.set_ylim(-0.6, len(rows) - 0.1)

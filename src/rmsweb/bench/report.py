@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench import compare, exam_sections, export, judge_sections, protocols, training_sections
+from rmsweb.bench import compare, exam_sections, export, judge_sections, protocols, training_sections, trust_sections
 from rmsweb.bench.compare import Examined
 from rmsweb.bench.costs import use_of
 from rmsweb.bench.layout import Section, Stage, Table, stages_in
@@ -58,11 +58,11 @@ def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None, ex
     """The page as text; `examined`: what `compare.examined` makes of the stages, where it is at hand."""
     examined = examined or compare.examined(stages)
     every = examined.stages
-    by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, "samples")}
+    by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, trust_sections.VERB)}
     exams = [*exam_parts(examined), *judge_sections.judged_only(examined.judged, _drawn(stages))]
     training = [getattr(training_sections, verb)(by_verb[verb]) for verb in TRAINING]
-    attempts = [s for s in every if s.verb in compare.EXAMS]
-    sections = [*exams, *_judging(every), *training, exam_sections.examples(attempts)]
+    trust = trust_sections.sections(by_verb[trust_sections.VERB])
+    sections = [*exams, *_judging(every), *trust, *training, exam_sections.examples(examined.groups)]
     absent = [s.title for s in training if s.empty] + ([] if exams else ["Exam"])
     doubts = [line for s in every for line in training_sections.warnings_of(s)]
     unfinished = [f"{s.name} is not finished: its numbers will change." for s in every if not s.run.finished]
@@ -70,7 +70,7 @@ def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None, ex
         title=_title(stages),
         sections=[s for s in sections if not s.empty],
         absent=absent,
-        warnings=[*compare.apart(examined.groups), *unfinished],
+        warnings=[*compare.apart(examined.groups), *compare.warnings(examined.groups), *unfinished],
         doubts=doubts,
         headline=headline(exams),
         facts=facts(every, summary or {}),
@@ -157,7 +157,7 @@ def _runs_table(stages: Sequence[Stage]) -> Table:
         counts = ", ".join(_counted(k, v) for k, v in m.get("counts", {}).items())
         wall = f"{m.get('wall_s', 0):.0f} s"
         rows.append([s.name, s.verb, str(m.get("status", "")), wall, *_used(s), counts])
-    head = ("run", "verb", "status", "wall", "tokens", "tokens per task", "pictures shown", "counts")
+    head = ("run", "verb", "status", "wall", "tokens", "tokens per episode", "pictures shown", "counts")
     notes = ["Tokens and pictures are the acting models'; what judges used is in the table of judging."]
     return Table(head, rows, words=frozenset({1, 2, 7}), notes=notes)
 
@@ -170,15 +170,14 @@ def _counted(name: str, value: Any) -> str:
 
 
 def _used(stage: Stage) -> tuple[str, str, str]:
-    """Tokens in all and per task, and pictures that the prompts of a run held (`profile.images` of the latest)."""
+    """Tokens in all and per episode, and pictures that the prompts of a run held (`profile.images` of the latest)."""
     episodes = [t for t, _ in stage.judged]
     tokens = sum((use.prompt_tokens or 0) + (use.completion_tokens or 0) for use in map(use_of, episodes))
-    tasks = len({t.task.id for t in episodes})
     profile = stage.manifest["config"].get("profile", {})
     pictures = stage.verb != compare.IMPORT and profile.get("observation") != "elements"
     most = (1 if profile.get("layout") == "compact" else int(profile.get("images", 0)) + 1) if pictures else 0
     shown = sum(min(k + 1, most) for t in episodes for k in range(len(t.steps))) if tokens else 0
-    return str(tokens or ""), number(tokens / tasks, 0) if tokens else "", str(shown or "")
+    return str(tokens or ""), number(tokens / len(episodes), 0) if tokens else "", str(shown or "")
 
 
 def _changed(stage: Stage) -> Any:

@@ -95,7 +95,7 @@ def exam_numbers(
     scores = {
         m: rates.score(
             name, m, tasks, of[m], runs=runs, found=found, resamples=resamples, seed=seed,
-            facts=(facts or {}).get(m) or setting.facts_of(tasks, None, {}, _judge(of[m])),
+            facts=(facts or {}).get(m) or setting.facts_of(tasks, None, {}, _judge(of[m]), m),
         )
         for m in models
     }  # fmt: skip
@@ -106,8 +106,12 @@ def exam_numbers(
         "models": models,
         "scores": {m: s.model_dump(mode="json") for m, s in scores.items()},
         "what": setting.what_lines(scores),
+        "warnings": setting.warnings(scores),
         "paired": {
-            f"{b}_vs_{a}": pair_numbers(results, b, a, wanted=wanted, resamples=resamples, seed=seed)
+            f"{b}_vs_{a}": {
+                **pair_numbers(results, b, a, wanted=wanted, resamples=resamples, seed=seed),
+                "unlike": setting.unlike(scores[b], scores[a]),
+            }
             for i, a in enumerate(models)
             for b in models[i + 1 :]
             if scores[a].judged and scores[b].judged
@@ -188,7 +192,13 @@ def pair_numbers(
         "a_only": every.a_only,
         "b_only": every.b_only,
         "mcnemar_p": every.p,
-        "judged": {"difference": judged.difference, "interval": list(judged.interval), "n": judged.n},
+        "judged": {
+            "difference": judged.difference,
+            "interval": list(judged.interval),
+            "n": judged.n,
+            "a_only": judged.a_only,
+            "b_only": judged.b_only,
+        },
         "common_steps": {
             "n": steps.n,
             "unknown": steps.unknown,
@@ -239,6 +249,7 @@ def heldout_summary(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "n": numbers["n"],
         "dataset": numbers["dataset"],
         "what": numbers["what"],
+        "warnings": numbers["warnings"],
         **entries,
         "paired": numbers["paired"],
         "controls": numbers["controls"],

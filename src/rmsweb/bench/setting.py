@@ -1,13 +1,15 @@
 """What a number of an exam depends on besides the model: task set, texts, step limit, judge, viewport, runs, sampling.
 
 Owns `Asked` (exam.json: what a run was asked for, written before its first episode), the comparison key (`Setting`),
-and the lines that stand under every exam table. Promises that what was never recorded is said to be so and not
-guessed. Sets of tasks are named as in `tasksets`.
+the lines that stand under every exam table, and the warnings beside it. Promises that what was never recorded is said
+to be so and not guessed. Sets of tasks are named as in `tasksets`.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
@@ -19,6 +21,7 @@ from rmsweb.errors import DataError, RunError
 from rmsweb.manifest import difference
 from rmsweb.records import Record, Score, Task
 from rmsweb.store import Run
+from rmsweb.tasksets.dates import dated
 from rmsweb.tasksets.taskset import ids_hash, text_hash
 
 FILE = "exam.json"
@@ -194,17 +197,27 @@ def recorded_overlap(run: Run, exam: str) -> dict[str, int] | None:
     return {key: len(value) if isinstance(value, list) else int(value) for key, value in found.items()}
 
 
-def facts_of(tasks: Sequence[Task], asked: Asked | None, config: Mapping[str, Any], judge: str) -> dict[str, Any]:
-    """Fields of Score that say what a number is. `config`: of the run's manifest; empty for attempts made elsewhere,
-    of which sampling, observation and step limit are not known."""
-    profile, policy = _section(config, "profile"), _section(config, "policy")
-    protocol, model = judge_parts(judge) if judge else ("", "")
+EXPLORER = ("reflect", "explorer.py")
+"""What a run's manifest names as the input of the scripted explorer: the end of its module's path."""
+ELEMENTS = "the list of page elements"
+SAID = {"screenshot": "screenshot", "elements": ELEMENTS, "both": f"screenshot and {ELEMENTS}"}
+"""`profile.observation` -> in words."""
+
+
+def facts_of(
+    tasks: Sequence[Task], asked: Asked | None, manifest: Mapping[str, Any], judge: str, model: str = ""
+) -> dict[str, Any]:
+    """Fields of Score that say what a number is. `manifest`: of the run, in which `model` is its name; empty for
+    attempts made elsewhere, of which sampling, observation, step limit and day are not known."""
+    config = _section(manifest, "config")
+    policy, explorer = _section(config, "policy"), _is_explorer(manifest, model)
+    protocol, judge_model = judge_parts(judge) if judge else ("", "")
     return {
         "protocol": protocol,
-        "judge_model": model,
-        "observation": str(profile.get("observation", "")),
+        "judge_model": judge_model,
+        "observation": _observation(config, explorer),
         "temperature": policy.get("temperature"),
-        "top_p": policy.get("top_p"),
+        "top_p": None if explorer else policy.get("top_p"),
         "seed": config.get("seed"),
         "dataset": ids_hash(tasks),
         "texts": text_hash(tasks),
@@ -216,8 +229,31 @@ def facts_of(tasks: Sequence[Task], asked: Asked | None, config: Mapping[str, An
         "tasks_of": asked.tasks_of if asked else None,
         "excluded": asked.excluded if asked else {},
         "contamination": asked.contamination if asked else None,
-        "extra": {"notes": list(asked.notes)} if asked and asked.notes else {},
+        "extra": {**({"notes": list(asked.notes)} if asked and asked.notes else {}), **_passed(tasks, manifest)},
     }
+
+
+def _is_explorer(manifest: Mapping[str, Any], model: str) -> bool:
+    """Whether a model of a run is the scripted explorer, which looks at no picture. A checkpoint and a served model
+    have other inputs."""
+    given = _section(_section(manifest, "inputs"), model).get("path")
+    return isinstance(given, str) and PurePath(given).parts[-2:] == EXPLORER
+
+
+def _observation(config: Mapping[str, Any], explorer: bool) -> str:
+    said = str(_section(config, "profile").get("observation", ""))
+    return f"{ELEMENTS} (scripted explorer)" if explorer else SAID.get(said, said)
+
+
+def _passed(tasks: Sequence[Task], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Of tasks from a file: how many had dates behind them on the day on which the run began; nothing where none had,
+    or where the day is not known."""
+    try:
+        day = date.fromisoformat(str(manifest.get("started", ""))[:10])
+    except ValueError:
+        return {}
+    count = len(dated([task for task in tasks if task.suite not in OWN], day))
+    return {"passed": count, "day": day.isoformat()} if count else {}
 
 
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -225,11 +261,15 @@ def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+OWN = ("sites", "miniwob")
+"""Suites that are made here and have no file, version or day."""
+
+
 def what_it_is(score: Score) -> tuple[str, str, str]:
     """Which tasks were done how; how a rate comes from them; what they share with training tasks."""
     s = score
     of = f" of the {s.tasks_of} in the file" if s.tasks_of and s.tasks_of != s.tasks else ""
-    own = s.suite in ("sites", "miniwob")
+    own = s.suite in OWN
     version = f" {s.version}" if s.version else "" if own else " (version not recorded)"
     file = f", file {s.task_file}" if s.task_file else ""
     runs = f"{f'{s.least_runs} to ' if s.least_runs else ''}{counted(s.runs, 'run')} of each"
@@ -246,6 +286,10 @@ def what_it_is(score: Score) -> tuple[str, str, str]:
         f"solved), of judged by those with a verdict. {out}."
     )
     second += _unrecorded(s)
+    if s.extra.get("passed"):
+        second += (
+            f" The dates of {counted(s.extra['passed'], 'task')} had passed when the run began ({s.extra['day']})."
+        )
     return first, second, _overlap(s.contamination)
 
 
@@ -259,6 +303,29 @@ def what_lines(scores: Mapping[str, Score]) -> list[str]:
     if len(set(seconds)) == len(set(overlaps)) == 1:
         return [*_by_models(models, firsts), f"{seconds[0]} {overlaps[0]}"]
     return [*_by_models(models, firsts), *_by_models(models, seconds), *_by_models(models, overlaps)]
+
+
+def unlike(a: Score, b: Score) -> str:
+    """`observation (screenshot / ...)` where two models of one table are not alike in what they are shown; or empty."""
+    seen = [s.observation or "not recorded" for s in (a, b)]
+    return f"observation ({seen[0]} / {seen[1]})" if seen[0] != seen[1] else ""
+
+
+def warnings(scores: Mapping[str, Score]) -> list[str]:
+    """What a reader has to know before comparing the models of one table: unlike ones, and greedy runs repeated."""
+    said, seen = [], dict[str, list[str]]()
+    for model, score in scores.items():
+        seen.setdefault(score.observation or "not recorded", []).append(model)
+    if len(seen) > 1:
+        each = "; ".join(f"{', '.join(models)}: {words}" for words, models in seen.items())
+        said.append(f"Unlike models: they differ in observation ({each}). Their difference is not the models' alone.")
+    greedy = [model for model, score in scores.items() if score.runs > 1 and score.temperature == 0]
+    if greedy:
+        said.append(
+            f"{', '.join(greedy)}: several runs at temperature 0 repeat one greedy choice; they are no independent "
+            "samples, and pass@k and the spread between runs say little."
+        )
+    return said
 
 
 def _by_models(models: Sequence[str], lines: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rmsweb.bench.wording import between, named_pair, number, percent, signed, signed_interval, verdict
+from rmsweb.bench.wording import between, bounds_said, named_pair, number, pair_bounds, percent, signed, verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +44,8 @@ def demo_table(summary: Mapping[str, Any], console: "Console | None" = None) -> 
         console.print(model_table(name, exam))
         for line in exam.get("what", ()):
             console.print(line, highlight=False, style="dim")
+        for line in exam.get("warnings", ()):
+            console.print(line, highlight=False, markup=False, style="yellow")
         if exam["paired"]:
             console.print(paired_table(exam))
         for line in control_lines(exam):
@@ -106,7 +108,7 @@ def paired_table(exam: Mapping[str, Any]) -> "Table":
     for key, pair in exam["paired"].items():
         a, b = named_pair(key, models)
         table.add_row(
-            f"{a} {chr(0x2212)} {b}", signed(pair["difference"]), signed_interval(pair["interval"]), verdict(pair, a, b)
+            f"{a} {chr(0x2212)} {b}", signed(pair["difference"]), bounds_said(pair_bounds(pair)), verdict(pair, a, b)
         )
     return table
 
