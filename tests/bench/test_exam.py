@@ -12,7 +12,7 @@ from rmsweb import stages
 from rmsweb.bench import controls, exam, heldout
 from rmsweb.bench.disjoint import training_tasks
 from rmsweb.config import Config, EvalConfig, SuiteConfig
-from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.errors import BrowserError, ConfigError, DataError, RunError
 from rmsweb.judge import could_not_tell
 from rmsweb.progress import Silent
 from rmsweb.records import TrainSample, Trajectory, Verdict
@@ -86,6 +86,21 @@ async def test_a_model_that_never_ran_has_no_score(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"model rl: 0 of 20 episodes ran \(\{'infra_error': 20\}\)"):
         await play(tmp_path / "r", {"rl": 0}, breaks=every, reason="navigation")
     assert not (tmp_path / "r/scores.json").exists()
+
+
+async def test_the_most_frequent_cause_is_said_where_nothing_ran(tmp_path: Path) -> None:
+    class Unlike(NumberSuite):
+        async def begin(self, task: Any, episode: str, page_opener: Any) -> Any:
+            raise BrowserError(
+                f"{'refused' if task.seed < 103 else 'no way'} at http://{task.seed}.test/", "navigation"
+            )
+
+    with Run.open(tmp_path / "r", "eval", CONFIG) as run:
+        suite = Unlike(run.images)
+        papers = exam.exams(CONFIG, {"sites": suite}, {"sites": NumberJudge(suite)})  # type: ignore[dict-item]
+        with pytest.raises(RunError) as said:
+            await exam.run(CONFIG, run, {"rl": Reader(run.images, "rl")}, papers, suite)  # type: ignore[arg-type]
+    assert "Most frequent cause (17 of 20): navigation: no way at http://103.test/. Every `detail`" in str(said.value)
 
 
 class Unsteady(NumberJudge):

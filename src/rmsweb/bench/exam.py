@@ -11,7 +11,9 @@ Models run one after the other (several at once would share the cores), tasks of
 """
 
 import logging
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +27,7 @@ from rmsweb.bench.paper import selected
 from rmsweb.bench.setting import Asked, facts_of, refuse_other_tasks, write_asked
 from rmsweb.config import Config, SuiteConfig
 from rmsweb.errors import RunError
+from rmsweb.policy import one_line
 from rmsweb.progress import Progress, Silent
 from rmsweb.records import INFRA_STOPS, Task, Trajectory, Verdict
 from rmsweb.rollout import Job, many, trajectory_id
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+_ADDRESS = re.compile(r"https?://\S+")
 HELD_OUT = 200
 """Tasks of the first exam on the built-in suites, unless eval.tasks says otherwise."""
 
@@ -240,12 +244,13 @@ class _Stage:
             here = [r for r in rows if r.task.id in ids]
             judges = {model: "" for model in scores.models_of(here)}
             judges.update({r.model: r.judge for r in here if r.model in judges and r.judge})
+            config = self.config.model_dump(mode="json")
             numbers[name] = scores.exam_numbers(
                 here, paper.tasks, runs=paper.runs, resamples=settings.bootstrap, seed=self.config.seed,
                 prices=settings.prices,
-                facts={m: facts_of(paper.tasks, paper, self.run.manifest, judge, m) for m, judge in judges.items()},
+                facts={model: facts_of(paper.tasks, paper, config, judge) for model, judge in judges.items()},
             )  # fmt: skip
-            _refuse_empty(name, numbers[name])
+            _refuse_empty(name, numbers[name], self.run)
         facts = {"exams": numbers, "disjoint": shared, "prices_date": settings.prices_date}
         self.run.write_json("scores.json", facts)
         return {name: scores.heldout_summary(value) for name, value in numbers.items()}
@@ -271,12 +276,25 @@ def _first_model(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     return [t for t in trajectories if scores.arm_of(t) == arms[0]] if arms else []
 
 
-def _refuse_empty(name: str, numbers: Mapping[str, Any]) -> None:
+def _refuse_empty(name: str, numbers: Mapping[str, Any], run: Run) -> None:
     """A model of which no episode ran has no score, and zero must not stand where none was measured."""
     for model, score in numbers["scores"].items():
         ran = score["n"] - sum(score["outcomes"].get(kind, 0) for kind in ("infra_error", "missing"))
         if ran == 0:
+            latest = {t.id: t for t in run.read("trajectory", Trajectory) if scores.arm_of(t) == model}
+            broken = [t for t in latest.values() if t.stop in INFRA_STOPS and scores.exam_of(t.task) == name]
             raise RunError(
                 f"exam {name}, model {model}: 0 of {score['n']} episodes ran ({score['outcomes']}); "
-                "no score is written. See `detail` in trajectories.jsonl; the same command plays what is owed"
+                f"no score is written. {_cause(broken)}Every `detail` stands in trajectories.jsonl; the same command "
+                "plays what is owed"
             )
+
+
+def _cause(broken: Sequence[Trajectory]) -> str:
+    """The most frequent reason of episodes that broke, with its count; addresses make no other reason."""
+    why = Counter(_ADDRESS.sub("", t.detail) for t in broken)
+    if not why:
+        return ""
+    [(most, count)] = why.most_common(1)
+    first = next(t for t in broken if _ADDRESS.sub("", t.detail) == most)
+    return f"Most frequent cause ({count} of {len(broken)}): {one_line(first.detail, 300) or first.stop.value}. "
