@@ -70,7 +70,7 @@ class Attempt:
     stated: int | None = None
     """Steps as the format states them, the final act included."""
     listed: bool = True
-    """The files list what was done; False where nothing but an answer is stored."""
+    """False where nothing but an answer is stored and the format does not keep answers apart (`reading.lists_acts`)."""
     prefixed: bool = False
     """The task's text has the start site put before it."""
     agent: str = ""

@@ -94,7 +94,6 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         facts=facts,
         notes=notes,
         verdicts=[_verdict(judged)] if isinstance(judged, dict) else [],
-        listed=bool(actions),
         viewport=pictures.size,
     )
 

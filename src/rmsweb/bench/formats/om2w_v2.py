@@ -72,7 +72,6 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         start_url=moves[0].url if moves else "",
         facts={"reference_length": field(data, "reference_length", int, path, 0), "layout": SECOND},
         notes=notes,
-        listed=bool(shots),
         viewport=pictures.size,
     )
 
