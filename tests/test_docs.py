@@ -1,5 +1,6 @@
 """The documentation is executed: code blocks of docs/api.md, settings of every recipe, links of every page."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmsweb.config import load
-from rmsweb.tasksets import how_to_get
+from rmsweb.tasksets import apply_patches, how_to_get
+from rmsweb.tasksets import load as load_tasks
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,3 +39,18 @@ def test_task_files_of_the_recipes_are_those_that_tasks_get_writes(path: Path) -
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_date_patch_of_the_page_is_one_that_is_applied(tmp_path: Path) -> None:
+    [block] = re.findall(r"```json\n(.*?)```", (ROOT / "docs/exams.md").read_text(), re.DOTALL)
+    goals = {
+        "Restaurants--7": "Book a table for two in Oslo on March 3, 2026.",
+        "Restaurants--9": "Book the set menu of 2025.",
+    }
+    goals["Restaurants--1"] = "Find a table."
+    rows = [{"web_name": "R", "id": i, "ques": goal, "web": "https://r.example/"} for i, goal in goals.items()]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "patch.json").write_text(block)
+    after = apply_patches(load_tasks(tmp_path / "tasks.jsonl"), tmp_path / "patch.json")
+    assert [task.goal for task in after.tasks] == ["Book a table for two in Oslo on March 3, 2027.", "Find a table."]
+    assert after.excluded == {"Restaurants--9": "the menu is gone (J. Doe, own work, 2026-12-02)"}

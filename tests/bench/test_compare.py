@@ -84,8 +84,8 @@ def test_like_runs_stand_in_one_table(tmp_path: Path) -> None:
     assert found[0].numbers()["paired"]["rl_vs_sft"]["difference"] == 0.5
 
 
-ASKED = "rmsweb/chat:m:prompt=1:images=8:temperature=0:tokens=400:attempts=3"
-COLD = "temperature 0, 400 tokens, 3 attempts"
+ASKED = "rmsweb/chat:m:prompt=1:images=8:temperature=0:again=0.7:tokens=400:attempts=3"
+COLD = "temperature 0, 0.7 when asked again, 400 tokens, 3 attempts"
 
 
 def test_the_sampling_is_named_where_any_two_share_the_judge() -> None:
@@ -98,8 +98,11 @@ def test_the_sampling_is_named_where_any_two_share_the_judge() -> None:
 @pytest.mark.parametrize(
     ("judge", "said"),
     [
-        (ASKED.replace("temperature=0", "temperature=0.7"), f"{COLD} / temperature 0.7, 400 tokens, 3 attempts"),
-        (ASKED.replace("attempts=3", "attempts=1"), f"{COLD} / temperature 0, 400 tokens, 1 attempts"),
+        (
+            ASKED.replace("temperature=0:again=0.7", "temperature=0.7"),
+            f"{COLD} / temperature 0.7, 400 tokens, 3 attempts",
+        ),
+        (ASKED.replace("attempts=3", "attempts=1"), f"{COLD} / {COLD.replace('3 attempts', '1 attempts')}"),
         (f"{ASKED}:extra=12345678", f"{COLD} / {COLD}, extra_body 12345678"),
         ("rmsweb/chat:m:prompt=1:images=8", f"{COLD} / not recorded"),
     ],

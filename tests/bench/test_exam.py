@@ -44,6 +44,10 @@ async def test_models_side_by_side_with_pairs_and_controls(tmp_path: Path) -> No
         assert (control["model"], control["n"], control["success"], control["true_pictures"]) == ("rl", 6, 0.0, 1.0)
     written = json.loads((tmp_path / "r/scores.json").read_text())
     assert written["exams"]["heldout"]["scores"]["sft"]["outcomes"] == {"failure": 4, "success": 16}
+    known = {
+        key: written["exams"]["heldout"]["scores"]["sft"][key] for key in ("observation", "temperature", "step_cap")
+    }
+    assert known == {"observation": "screenshot", "temperature": 0.0, "step_cap": [4, 4]}
     assert written["disjoint"]["heldout"]["training"] == 0
 
 
@@ -283,6 +287,7 @@ async def test_repeated_runs_are_nested_in_tasks(tmp_path: Path) -> None:
     assert len(suite.begun) == 24 and summary["heldout"]["paired"]["rl_vs_sft"]["n"] == 6
     score = json.loads((tmp_path / "r/scores.json").read_text())["exams"]["heldout"]["scores"]["rl"]
     assert score["n"] == 12 and score["success"] == 1.0
+    assert summary["heldout"]["warnings"][0].startswith("sft, rl: several runs at temperature 0 repeat")
 
 
 def test_the_recipe_names_the_exams() -> None:

@@ -244,11 +244,10 @@ class _Stage:
             here = [r for r in rows if r.task.id in ids]
             judges = {model: "" for model in scores.models_of(here)}
             judges.update({r.model: r.judge for r in here if r.model in judges and r.judge})
-            config = self.config.model_dump(mode="json")
             numbers[name] = scores.exam_numbers(
                 here, paper.tasks, runs=paper.runs, resamples=settings.bootstrap, seed=self.config.seed,
                 prices=settings.prices,
-                facts={model: facts_of(paper.tasks, paper, config, judge) for model, judge in judges.items()},
+                facts={m: facts_of(paper.tasks, paper, self.run.manifest, judge, m) for m, judge in judges.items()},
             )  # fmt: skip
             _refuse_empty(name, numbers[name], self.run)
         facts = {"exams": numbers, "disjoint": shared, "prices_date": settings.prices_date}
