@@ -315,3 +315,17 @@ def test_the_rubric_verifiers_two_numbers_stand_side_by_side(tmp_path: Path) -> 
     assert row and [x.strip() for x in re.findall(r"<td[^>]*>([^<]*)<", row[0])][-6:] == [
         "8", "0.90", "100.0 %", "100.0 %", "0.0 %", "0.0 %",
     ]  # fmt: skip
+
+
+def test_what_an_imported_run_does_not_record_is_an_empty_cell_and_no_zero(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "i", "import", Config()) as run:
+        t = trajectory(run.images, task(0), 2)
+        free = {"prompt_tokens": 0, "completion_tokens": 0}
+        steps = [step.model_copy(update={"decision": step.decision.model_copy(update=free)}) for step in t.steps]
+        bare = {"steps": tuple(steps), "wall_s": 0.0, "evidence": {"imported": {"format": "om2w"}}}
+        run.append("trajectory", t.model_copy(update=bare))
+        run.finish()
+    text = export.files(compare.examined(stages_in({"i": tmp_path / "i"})))["scores.csv"]
+    [row] = csv.DictReader(io.StringIO(text))
+    assert [row[name] for name in ("prompt_tokens", "completion_tokens", "cost", "wall_s")] == [""] * 4
+    assert row["steps"] == "2"
