@@ -155,3 +155,9 @@ def test_a_report_takes_a_folder_of_runs_and_names_them_by_their_folders(tmp_pat
     assert done.returncode == 0, done.stderr
     for name in ("demo/first", "second", "other/first"):
         assert f'<td class="w">{name}</td>' in page.read_text()
+
+
+def test_a_path_that_is_no_utf8_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    command = [sys.executable.encode(), b"-m", b"rmsweb", b"report", b"-o", bytes(tmp_path) + b"/x.html", b"--from"]
+    done = subprocess.run([*command, bytes(tmp_path) + b"/r\xff"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "holds bytes that are no UTF-8" in done.stderr

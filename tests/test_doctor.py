@@ -152,6 +152,12 @@ async def test_a_judge_that_takes_too_few_pictures_or_does_not_answer() -> None:
         assert rows["judge pictures"].detail.startswith("takes 1 ") and rows["judge reply"].ok is None
         rows = by_name(await judge_endpoint_checks(judging(server, "webvoyager/fara")))
         assert list(rows) == ["judge endpoint"], "its wording is missing: `judge_check` says so"
+    with ScriptServer([Odd(content="")]) as server:
+        rows = by_name(await judge_endpoint_checks(judging(server, "rmsweb/webvoyager-fara")))
+        assert list(rows) == ["judge endpoint"] and rows["judge endpoint"].ok is False
+    with ScriptServer(["yes", Odd(content="")]) as server:
+        row = by_name(await judge_endpoint_checks(judging(server, "rmsweb/webvoyager-fara")))["judge pictures"]
+        assert row.ok is False and "answered with nothing in it" in row.detail
     nobody = JudgeConfig(protocol="rmsweb/chat", model=ModelConfig(base_url="http://127.0.0.1:9/v1"))
     found = await judge_endpoint_checks(Config(judge=nobody))
     assert [(row.name, row.ok) for row in found] == [("judge endpoint", False)] and found[0].cure

@@ -278,11 +278,22 @@ def doctor(
     raise typer.Exit(stages.doctor(load(config, set), probe))
 
 
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def main() -> None:
     """Entry point of the `rmsweb` command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if odd := [argument for argument in sys.argv if not _is_text(argument)]:
+        sys.stderr.write(f"rmsweb: {odd[0]!a} holds bytes that are no UTF-8, and no record can name it; rename it\n")
+        sys.exit(2)
     try:
         code: Any = app(standalone_mode=False)
     except RmswebError as error:

@@ -212,19 +212,26 @@ async def judge_endpoint_checks(config: Config) -> list[Check]:
     model = trial.Overheard(EndpointModel(settings.model.model_copy(update={"attempts": 1}), images))
     try:
         try:
-            await model.complete([_ask(["Say yes."])], max_tokens=REPLY_TOKENS)
+            said = (await model.complete([_ask(["Say yes."])], max_tokens=REPLY_TOKENS))[0]
         except EndpointError as error:
             cure = "correct judge.model: base_url, name, api_key_env, parameters (reasoning: o-series, gpt-5)"
             return [Check("judge endpoint", False, str(error), cure)]
+        if said.finish in ("empty", "refused"):
+            detail = f"{settings.model.name} at {settings.model.base_url} answers with nothing in it ({said.finish})"
+            return [Check("judge endpoint", False, detail, "look at the server's log; is the name a chat model's?")]
         rows = [Check("judge endpoint", True, f"{settings.model.name} at {settings.model.base_url} answers")]
         if most < 0:
             return rows
         if most:
             try:
-                await model.complete([_ask(["Say yes.", *list(images)[:most]])], max_tokens=REPLY_TOKENS)
+                said = (await model.complete([_ask(["Say yes.", *list(images)[:most]])], max_tokens=REPLY_TOKENS))[0]
             except EndpointError as error:
                 cure = f"vLLM: --limit-mm-per-prompt '{{\"image\": {most}}}'; or fewer by judge.images, named in scores"
                 detail = f"a question with {most} picture(s), as {settings.protocol} asks, is refused: {error}"
+                return [*rows, Check("judge pictures", False, detail, cure)]
+            if said.finish in ("empty", "refused"):
+                detail = f"a question with {most} picture(s) is answered with nothing in it ({said.finish})"
+                cure = "is it a model that sees? fewer pictures by judge.images, named in scores"
                 return [*rows, Check("judge pictures", False, detail, cure)]
             rows.append(Check("judge pictures", True, f"takes {most} in one question, the most that it is sent"))
         return [*rows, await _judge_reply(config, model, images)]

@@ -163,14 +163,17 @@ def test_what_was_asked_for_counts_even_where_it_never_ran(tmp_path: Path) -> No
 
 def test_nothing_judged_has_no_score_line(tmp_path: Path) -> None:
     page = render(stages_in({"a": exam(tmp_path / "a", won=lambda i: None)}))
-    assert "sft: 8 of 8 ran, none was judged: there is no score." in page and "tasks solved" not in page
+    assert (
+        "sft: 8 of 8 ran, none has a verdict in this run: there is no score here." in page
+        and "tasks solved" not in page
+    )
     with Run.open(tmp_path / "b", "eval", Config()) as run:
         for i in range(5):
             t = trajectory(run.images, task(i), 1, success=False, stop=Stop.MODEL_ERROR)
             run.append("trajectory", t)
         run.finish()
     page = render(stages_in({"b": tmp_path / "b"}))
-    assert "sft: 0 of 5 ran, none was judged: there is no score." in page and "0.0 %" not in page
+    assert "sft: 0 of 5 ran, none has a verdict in this run: there is no score here." in page and "0.0 %" not in page
 
 
 def test_judges_side_by_side_and_never_merged(tmp_path: Path) -> None:

@@ -169,6 +169,12 @@ def test_verdicts_of_the_label_file_itself_are_judged_with_ties_reported(tmp_pat
     found = summary["judges"]["uv_outcome_success"]
     assert (found["n"], found["judged_with_undecided_label"]["count"]) == (2, 1)
     assert found["unjudged_as_failure"]["false_positive_rate"]["value"] == 1.0
+    tied = tmp_path.with_name(f"{tmp_path.name}-tied")
+    tied.mkdir()
+    (tied / "annotations.jsonl").write_text("\n".join(map(json.dumps, rows[2:4])))
+    (tied / "trajectories.jsonl").write_text(json.dumps(runs[1]))
+    with pytest.raises(DataError, match=r"no comparison is left: .* unsure or tied; take another --rule"):
+        judge_eval.run({}, tied, rule="majority")
     every = judge_eval.run({}, tmp_path, rule="all")["judges"]["uv_rubric_score >= 0.8"]
     assert (every["n"], every["clustered"], every["confusion"]["judged_failure"]["success"]) == (6, True, 3)
 

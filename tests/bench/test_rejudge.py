@@ -90,10 +90,13 @@ def test_stored_replies_answer_without_an_endpoint(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"sampled with temperature 0, the verdicts .* after temperature 0.5"):
         judge(warm, tmp_path / "old", {**runs, "replies": tmp_path / "judged"}, Silent())
     assert judge(settings, tmp_path / "old", {**runs, "replies": tmp_path / "judged"}, Silent())["judged"] == 2
-    other = judge(
-        config_with_more_pictures(settings), tmp_path / "other", {**runs, "replies": tmp_path / "judged"}, Silent()
-    )
-    assert other["could_not_judge"] == {"not_stored": 3}, "another question is not answered by an old reply"
+    other = config_with_more_pictures(settings)
+    with pytest.raises(
+        RunError, match=r"no question .* is stored for this very question .*; give the replies of a run"
+    ):
+        judge(other, tmp_path / "other", {**runs, "replies": tmp_path / "judged"}, Silent())
+    stored = Run.read_only(tmp_path / "other").read("verdict", Verdict)
+    assert {v.unjudged for v in stored} == {"not_stored"}, "another question is not answered by an old reply"
 
 
 def config_with_more_pictures(settings: Config) -> Config:

@@ -79,6 +79,8 @@ def test_a_patch_rewords_and_says_so(tmp_path: Path) -> None:
         ([entry(new=" ")], "new has to be a text"),
         ([entry(prev_sha="xyz")], "8 to 64 hex digits"),
         ([entry(date="tomorrow")], "date has to be YYYY-MM-DD"),
+        ([entry(date="20261202")], "date has to be YYYY-MM-DD"),
+        ([entry(date="2026-W49-3")], "date has to be YYYY-MM-DD"),
         ([entry(source="")], "source has to be a text"),
         ([entry(reason=...)], "reason has to be a text"),
         ([None], "entry 1: has to be an object"),

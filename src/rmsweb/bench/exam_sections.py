@@ -112,7 +112,9 @@ def _success(section: Section, numbers: Mapping[str, Any]) -> None:
     for model, s in scores.items():
         if model not in rated:
             ran = s["marks"].get("ran", 0)
-            section.lead.append(f"{model}: {ran} of {s['n']} ran, none was judged: there is no score.")
+            section.lead.append(
+                f"{model}: {ran} of {s['n']} ran, none has a verdict in this run: there is no score here."
+            )
     section.tables.append(_success_table(numbers))
     positive = numbers.get("raw_reward_above_zero") or {}
     if positive:

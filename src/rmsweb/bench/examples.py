@@ -17,7 +17,7 @@ from markupsafe import Markup
 from rmsweb.bench.drawing import describe, overlay_svg
 from rmsweb.bench.modes import Judged
 from rmsweb.bench.scores import arm_of, is_control
-from rmsweb.records import Reflection, Trajectory, Verdict
+from rmsweb.records import INFRA_STOPS, Reflection, Trajectory, Verdict
 from rmsweb.store import Images
 
 THUMBNAIL = 360
@@ -115,7 +115,9 @@ def _pictured(trajectory: Trajectory) -> bool:
 
 
 def _said(judged: Judged) -> bool | None:
-    return None if judged[1] is None else judged[1].success
+    """What was judged; nothing of an attempt that the machine broke, whatever a file says of it, as in the tables."""
+    trajectory, verdict = judged
+    return None if verdict is None or trajectory.stop in INFRA_STOPS else verdict.success
 
 
 def _example(title: str, path: Path, arm: str, judged: Judged, reflection: Reflection | None = None) -> Example:

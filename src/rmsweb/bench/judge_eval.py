@@ -220,6 +220,14 @@ class _Names:
 
 
 def _nothing_joined(judged: Sequence[JudgedAttempt], known: LabelFile, joins: Iterable[Joined]) -> DataError:
+    joins = list(joins)
+    undecided = sum(len(joined.undecided) for joined in joins)
+    if undecided:
+        return DataError(
+            f"no comparison is left: of {len(judged)} judged {undecided} belong to labels that are unsure or tied; "
+            "take another --rule (first, all), or have them labelled again",
+            known.path,
+        )
     ambiguous = sum(len(joined.ambiguous) for joined in joins)
     ours = sorted({name for one in judged for name in (one.judgement.agent, *one.agents) if name})
     theirs = sorted({label.agent for label in known.labels if label.agent})

@@ -47,6 +47,7 @@ def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: 
     short = short_names(benches)
     section.tables.append(_scores(group, benches, short, resamples, seed))
     section.tables += [table for bench in benches if (table := _process_outcome(group, bench, short[bench.name]))]
+    section.notes += [said for bench in benches if (said := _unread(bench, short[bench.name]))]
     pairs = [pair for pair in protocols.agreement(benches) if pair.n]
     empty = len(benches) * (len(benches) - 1) // 2 - len(pairs)
     if pairs:
@@ -54,6 +55,18 @@ def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: 
         section.lead += [_said(pair, short) for pair in pairs]
     elif empty:
         section.notes.append(_without(empty))
+
+
+def _unread(bench: Bench, name: str) -> str:
+    """How many verdicts were given although a reply to one of the questions before could not be read."""
+    verdicts = protocols.verdicts_of(bench.stage)
+    given = [verdicts[r.trajectory_id] for r in bench.rows if r.trajectory_id in verdicts and r.success is not None]
+    partly = sum(bool(verdict.details.get("unread")) for verdict in given)
+    if not partly:
+        return ""
+    return (
+        f"{name}: {partly} of {counted(len(given), 'verdict')} rest on questions of which some had no readable reply."
+    )
 
 
 def short_names(benches: Sequence[Bench]) -> dict[str, str]:

@@ -26,6 +26,11 @@ from rmsweb.store import Run
 GONE = 8
 """Verdicts in a row for which the endpoint did not answer: it is down."""
 
+CURES = {
+    "infra": "the same command asks again",
+    "not_stored": "give the replies of a run that asked these very questions, or ask an endpoint (without replies=)",
+}
+"""What helps where no question was answered, by why."""
 _NOT_ALLOWED = re.compile(r"HTTP 40[13]\b")
 
 JudgeOf = Callable[[Trajectory], Judge]
@@ -119,18 +124,21 @@ async def run(
     Raises RunError when the endpoint is gone, BudgetError when a budget is used up: both can be gone on with.
     """
     show, done, streak, answered = show or Silent(), len(trajectories) - len(todo), 0, not todo
-    reason = ""
+    reason = cure = ""
     slots = asyncio.Semaphore(concurrency)
     show("judge", done, len(trajectories))
 
     async def one(ident: str) -> None:
-        nonlocal done, streak, answered, reason
+        nonlocal done, streak, answered, reason, cure
         async with slots:
             trajectory = trajectories[ident]
             verdict = await judge_of(trajectory)(trajectory)
         gone = verdict.unjudged == "infra" and trajectory.stop not in INFRA_STOPS
         streak = streak + 1 if gone else 0
-        answered, reason = answered or not gone, verdict.reason
+        if gone or verdict.unjudged == "not_stored":
+            reason, cure = verdict.reason, CURES[verdict.unjudged]
+        else:
+            answered = True
         if gone and _NOT_ALLOWED.search(verdict.reason):
             raise RunError(f"the judge's endpoint does not let us in: {verdict.reason}")
         if streak >= max(GONE, 2 * concurrency):
@@ -141,9 +149,7 @@ async def run(
 
     await _all([one(ident) for ident in todo])
     if not answered:
-        raise RunError(
-            f"no question to the judge was answered ({len(todo)} trajectories): {reason}; the same command asks again"
-        )
+        raise RunError(f"no question to the judge was answered ({len(todo)} trajectories): {reason}; {cure}")
     return summary(run.read("verdict", Verdict), trajectories, origin)
 
 

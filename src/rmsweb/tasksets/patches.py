@@ -114,9 +114,11 @@ def _entry(entry: Any, where: str, path: Path) -> Patch:
         raise DataError(f"{where}: `new` is the text that it replaces", path)
     day = _text(entry, "date", where, path)
     try:
-        date.fromisoformat(day)
+        plain = date.fromisoformat(day).isoformat() == day  # the function takes weeks and days without dashes, too
     except ValueError:
-        raise DataError(f"{where}: date has to be YYYY-MM-DD, it is {day!r}", path) from None
+        plain = False
+    if not plain:
+        raise DataError(f"{where}: date has to be YYYY-MM-DD, it is {day!r}", path)
     return Patch(ident, prev, new, _text(entry, "reason", where, path), _text(entry, "source", where, path), day)
 
 

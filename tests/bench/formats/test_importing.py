@@ -70,6 +70,27 @@ def test_a_torn_line_is_read_again(tmp_path: Path) -> None:
     assert [t.task.id for t in trajectories(tmp_path / "run")] == ["a", "b"]
 
 
+def test_a_task_file_that_no_attempt_belongs_to_is_refused(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "t1")
+    other = Task(id="other", suite="s", site="s", template="t", split="exam", goal="g")
+    with pytest.raises(DataError, match=r"none of 1 attempts is at a task of the given file: .*'t1', .*'other'"):
+        import_runs(
+            "auto",
+            tmp_path / "in",
+            tmp_path / "run",
+            tasks=[Task(id="other", suite="s", site="s", template="t", split="exam", goal="g")],
+        )
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    om2w(tmp_path / "in" / "t1")
+    for name in ("t2/result.json", "x.json", "t2/web_surfer.log"):
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / "in" / name)
+    summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
+    assert summary["trajectories"] == 1
+
+
 def test_several_attempts_of_a_task_are_numbered(tmp_path: Path) -> None:
     for run in ("run1", "run2"):
         om2w(tmp_path / "in" / run / "t", thoughts=["open it", run])
@@ -189,7 +210,7 @@ def test_the_run_is_one_like_any_other(tmp_path: Path) -> None:
     summary = import_runs("om2w", tmp_path / "in", tmp_path / "run")
     run = Run.read_only(tmp_path / "run")
     assert run.manifest["verb"] == "import" and run.manifest["counts"] == {
-        "trajectories": 1, "verdicts": 0, "skipped": 0,
+        "trajectories": 1, "verdicts": 0, "imported_verdicts": 0, "skipped": 0,
     }  # fmt: skip
     assert summary["pictures"] == len(run.images) == 3 and summary["missing_pictures"] == 0
     (found,) = trajectories(tmp_path / "run")

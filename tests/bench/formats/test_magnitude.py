@@ -117,6 +117,15 @@ def test_the_number_of_actions_that_is_stated_counts(tmp_path: Path) -> None:
     assert reading.viewport_of(found[0]) == (320, 224)
 
 
+def test_half_letters_and_odd_times_are_read_without_harm(tmp_path: Path) -> None:
+    half = {"source": "action:taken:answer", "data": said('{"input": "a\\ud800b"}')}
+    result(tmp_path / "in", [half], time=-5)
+    found = imported("magnitude", tmp_path / "in", tmp_path / "run", tasks=[TASK])
+    assert (found.answer, found.wall_s) == ("a?b", 0.0)
+    result(tmp_path / "in2", [half], time=1e308 * 10)
+    assert imported("magnitude", tmp_path / "in2", tmp_path / "run2", tasks=[TASK]).wall_s == 0.0
+
+
 def test_an_observation_that_is_no_object_names_the_file(tmp_path: Path) -> None:
     result(tmp_path / "in", ["?"])
     with pytest.raises(DataError, match=r"entry 0 is no object"):

@@ -64,6 +64,14 @@ def test_how_it_ended(tmp_path: Path, last: str, answer: str | None, expected: A
     assert found.steps[-1].decision.action == expected and found.stop is stop
 
 
+def test_steps_behind_the_last_word_are_noted_and_no_second_answer_is_made(tmp_path: Path) -> None:
+    submission(tmp_path / "in" / "t1", step(0, DONE), step(1, CLICK), reference_length=3.0)
+    found = imported("om2w_v2", tmp_path / "in", tmp_path / "run")
+    assert len(reading.acts(found)) == 2 and (found.answer, found.stop) == ("42", Stop.ANSWERED)
+    assert "step 0 says TASK_COMPLETE, and steps follow it" in facts(found)["notes"]
+    assert facts(found)["reference_length"] == 3
+
+
 def test_both_layouts_are_told_apart_and_a_third_is_refused(tmp_path: Path) -> None:
     submission(tmp_path / "both" / "t1", step(0, DONE))
     om2w(tmp_path / "both" / "t2", thoughts=['they say "schema_version"', ""])

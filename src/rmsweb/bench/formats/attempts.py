@@ -5,6 +5,7 @@ ended as far as the format says, verdicts that lie beside it, and notes on what 
 decided on; one more is the page after the last move. What our record has no place for goes to `evidence["imported"]`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -182,7 +183,7 @@ def trajectory_of(
         evidence={"imported": imported},
         viewport=attempt.viewport or STAND_IN,
         coordinates="pixels",
-        wall_s=attempt.wall_s,
+        wall_s=attempt.wall_s if math.isfinite(attempt.wall_s) and attempt.wall_s > 0 else 0.0,
     )
 
 

@@ -33,6 +33,8 @@ _WORDS = {str: "text", list: "a list", dict: "an object", bool: "true or false",
 
 def read_text(path: Path) -> str:
     """A UTF-8 file. Raises DataError when it is missing, too large, a folder or not UTF-8."""
+    if path.exists() and not path.is_file():
+        raise DataError("cannot be read: it is a folder, a pipe or a device", path)
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -137,7 +139,7 @@ def child(folder: Path, name: str) -> Path:
 def head_of(path: Path) -> bytes:
     """The first bytes of a file, after a byte order mark and blanks; empty for a link and for what cannot be read."""
     try:
-        if path.is_symlink():
+        if path.is_symlink() or not path.is_file():  # a pipe would be waited for
             return b""
         with path.open("rb") as file:
             return file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")

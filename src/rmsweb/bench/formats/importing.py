@@ -22,11 +22,12 @@ from rmsweb.bench.formats.files import clean
 from rmsweb.bench.formats.pictures import Pictures
 from rmsweb.bench.formats.registry import find, reader
 from rmsweb.bench.metrics import steps_of
-from rmsweb.bench.reading import stored_screenshots
+from rmsweb.bench.reading import stored_screenshots, without_seed
 from rmsweb.bench.setting import store_asked
 from rmsweb.bench.wording import counted
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError, DataError, RunError
+from rmsweb.halves import cleaned
 from rmsweb.records import Task, Trajectory, Verdict
 from rmsweb.store import Run
 
@@ -56,11 +57,19 @@ def import_runs(
     folder = Path(folder)
     name, units = find(format, folder)
     with Run.open(Path(out), "import", Config(), compare=()) as run:
-        origin = {"format": name, "folder": str(folder.resolve()), "model": model, "tasks": _named_by(tasks)}
+        at = clean(str(folder.resolve()))
+        origin = {"format": name, "folder": at, "model": model, "tasks": _named_by(tasks)}
         _same_origin(run, origin | {"part": "yes" if part else ""})
         work = _Import(run, name, folder, {task.id: task for task in tasks}, model)
         for unit in units:
             work.take(unit)
+        named = {t.task.id for t in work.taken.values()}
+        if tasks and named and not {task.id for task in tasks} & (named | set(map(without_seed, named))):
+            ours, theirs = min(named), tasks[0].id
+            raise DataError(
+                f"none of {len(work.taken)} attempts is at a task of the given file: theirs are like {ours!r}, the "
+                f"file's like {theirs!r}; give the file that they belong to, or none, and another -o", folder
+            )  # fmt: skip
         if not work.taken:
             reasons = "; ".join(f"{one['path']}: {one['reason']}" for one in work.skipped[:3])
             raise DataError(f"none of {len(units)} attempts could be read: {reasons}", folder)
@@ -70,6 +79,7 @@ def import_runs(
         summary = work.summary(verdicts) | missing(asked, list(work.taken.values()))
         run.write_json("summary.json", summary)
         counts = {"trajectories": summary["trajectories"], "verdicts": len(run.read("verdict", Verdict))}
+        counts[f"{STORED}s"] = len(run.read(STORED, Verdict))
         run.finish(**counts, skipped=len(work.skipped))
         return summary
 
@@ -100,7 +110,7 @@ class _Import:
         try:
             attempt = reader(self.format).read(unit, pictures)
             attempt.task_id, attempt.site = clean(attempt.task_id), clean(attempt.site)
-            attempt.notes = [clean(note) for note in attempt.notes]
+            attempt.notes, attempt.facts = cleaned(attempt.notes), cleaned(attempt.facts)
             if not attempt.task_id.strip():
                 raise DataError("has no task id", unit)
             task, joined = join(attempt, self.tasks)

@@ -19,6 +19,7 @@ from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move, action_of, stor
 from rmsweb.bench.formats.files import count, field, head_of, inside, line, number, read_json
 from rmsweb.bench.formats.pictures import Pictures, Shots
 from rmsweb.errors import DataError
+from rmsweb.halves import cleaned
 from rmsweb.records import Stop, Verdict
 
 JUDGED = ".eval.json"
@@ -112,7 +113,7 @@ def _move(name: str, data: Any, thought: str) -> Move:
     raw = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     if isinstance(data, str):
         try:
-            given = json.loads(data)
+            given = cleaned(json.loads(data))
         except (ValueError, RecursionError):
             given = None
         data = given if isinstance(given, dict) else {"input": data}

@@ -45,7 +45,9 @@ def units(folder: Path, names: list[str]) -> list[Path]:
 def second_layout(path: Path) -> bool:
     """Whether a result.json says that it is of the second layout, wherever in the file."""
     try:
-        return not path.is_symlink() and path.stat().st_size <= MOST_BYTES and bool(_SECOND.search(path.read_bytes()))
+        if path.is_symlink() or not path.is_file():
+            return False
+        return path.stat().st_size <= MOST_BYTES and bool(_SECOND.search(path.read_bytes()))
     except OSError:
         return False
 

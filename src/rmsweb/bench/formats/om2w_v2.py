@@ -19,7 +19,7 @@ from typing import Any
 from rmsweb.actions import Answer, Terminate
 from rmsweb.bench import reading
 from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move
-from rmsweb.bench.formats.files import child, field, inside, json_bytes, one, read_json
+from rmsweb.bench.formats.files import child, count, field, inside, json_bytes, one, read_json
 from rmsweb.bench.formats.om2w import PICTURES, RESULT, SECOND, second_layout
 from rmsweb.bench.formats.pictures import Pictures, Shots, write_numbered
 from rmsweb.errors import DataError
@@ -45,32 +45,32 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
     notes = [] if task_id == folder.name else [f"task_id {task_id!r} lies in folder {folder.name!r}"]
     said = field(data, "agent_final_answer", str, path, "").strip() or None
     moves, shots = [], Shots()
-    ended = False
     for at, step in enumerate(field(data, "action_history", list, path)):
         if not isinstance(step, dict):
             raise DataError(f"action_history, entry {at} is no object", path)
         if step.get("step") not in (None, at):
             notes.append(f"entry {at} of action_history says that it is step {step['step']!r}")
         shots.append((at, _picture(field(step, "screenshot", str, path, ""), folder, pictures)))
-        move = _move(step, at, said, path)
-        moves.append(move)
-        ended = isinstance(move.action, Answer | Terminate)
-    if said is not None and not ended:
+        moves.append(_move(step, at, said, path))
+    ends = [at for at, move in enumerate(moves) if isinstance(move.action, Answer | Terminate)]
+    if ends and ends[0] < len(moves) - 1:
+        notes.append(f"step {ends[0]} says {COMPLETE}, and steps follow it")
+    if said is not None and not ends:
         moves.append(Move(action=Answer(text=said), raw=said))
         notes.append(f"it has an answer and no step {COMPLETE}")
-        ended = True
-    last = moves[-1].action if moves else None
+    answer = next((m.action.text for m in reversed(moves) if isinstance(m.action, Answer)), None)
+    ended = bool(ends) or said is not None
     return Attempt(
         task_id=task_id,
         goal=field(data, "task", str, path, ""),
         moves=moves,
         shots=shots,
         seen=[sha for _, sha in shots],
-        answer=last.text or None if isinstance(last, Answer) else None,
+        answer=answer or None,
         stop=Stop.ANSWERED if ended else Stop.DONE,
         detail="" if ended else UNSAID,
         start_url=moves[0].url if moves else "",
-        facts={"reference_length": field(data, "reference_length", int, path, 0), "layout": SECOND},
+        facts={"reference_length": count(data.get("reference_length")), "layout": SECOND},
         notes=notes,
         viewport=pictures.size,
     )
