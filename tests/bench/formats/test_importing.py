@@ -74,12 +74,7 @@ def test_a_task_file_that_no_attempt_belongs_to_is_refused(tmp_path: Path) -> No
     om2w(tmp_path / "in" / "t1")
     other = Task(id="other", suite="s", site="s", template="t", split="exam", goal="g")
     with pytest.raises(DataError, match=r"none of 1 attempts is at a task of the given file: .*'t1', .*'other'"):
-        import_runs(
-            "auto",
-            tmp_path / "in",
-            tmp_path / "run",
-            tasks=[Task(id="other", suite="s", site="s", template="t", split="exam", goal="g")],
-        )
+        import_runs("auto", tmp_path / "in", tmp_path / "run", tasks=[other])
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
