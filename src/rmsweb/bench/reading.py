@@ -22,6 +22,9 @@ action history (`TASK_COMPLETE`)."""
 
 VIEWPORT_RECORDED, ACTS_LISTED = "viewport_recorded", "acts_listed"
 """Facts of an import, false where its files hold no size of the page, or no list of what was done."""
+THOUGHTS_LISTED, OUTPUT_ENTRY, BLANK_ANSWER = "thoughts_listed", "output_entry", "blank_answer"
+"""Facts of submissions, by which the Online-Mind2Web scripts lay out their questions: how many thoughts are listed; the
+entry that stands last in the second layout, whatever it says; whether the answer is there and empty."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,7 +44,7 @@ class Act:
     final: bool
     """It ended the episode."""
     apart: bool = False
-    """It is the last word, which its format keeps apart from the actions: no action history of it holds one."""
+    """Its format keeps it apart from the actions (the last word, the last entry): no action history of it holds one."""
 
 
 def imported(trajectory: Trajectory) -> str:
@@ -62,7 +65,23 @@ def lists_acts(trajectory: Trajectory) -> bool:
     """Whether an imported attempt lists what was done: a last word that stands apart is no list of acts."""
     facts, found = trajectory.evidence.get("imported"), acts(trajectory)
     unlisted = isinstance(facts, dict) and facts.get(ACTS_LISTED) is False
-    return bool(found) and not unlisted and not all(act.apart for act in found)
+    return bool(found) and not unlisted and not all(act.apart and act.final for act in found)
+
+
+def history_of(trajectory: Trajectory) -> tuple[list[Act], list[str] | None]:
+    """(acts but for what the format keeps apart, thoughts as listed): what the Online-Mind2Web scripts would read.
+
+    Thoughts are None where the format lists none; they may be fewer than the acts, as in a submission.
+    """
+    listed = [act for act in acts(trajectory) if not act.apart]
+    thoughts = [act.thought for act in listed]
+    facts = trajectory.evidence.get("imported")
+    if not isinstance(facts, dict):
+        return listed, thoughts
+    count = facts.get(THOUGHTS_LISTED)
+    if isinstance(count, int):
+        return listed, thoughts[:count]
+    return listed, thoughts if any(thoughts) else None
 
 
 def with_seed(task_id: str, seed: int) -> str:
@@ -85,7 +104,8 @@ def stored_screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
 
 def acts(trajectory: Trajectory) -> list[Act]:
     """Its actions in order; replies that were no action are left out (they did nothing)."""
-    apart = imported(trajectory) in ANSWER_APART
+    apart, facts = imported(trajectory) in ANSWER_APART, trajectory.evidence.get("imported")
+    output = facts.get(OUTPUT_ENTRY) if isinstance(facts, dict) else None
     return [
         Act(
             index=step.index,
@@ -95,7 +115,7 @@ def acts(trajectory: Trajectory) -> list[Act]:
             after=step.after.image,
             url=step.before.url,
             final=isinstance(step.decision.action, ENDING),
-            apart=apart and isinstance(step.decision.action, ENDING),
+            apart=apart and (isinstance(step.decision.action, ENDING) or step.index == output),
         )
         for step in trajectory.steps
         if step.decision.action is not None or (step.decision.fault is None and step.decision.intent)

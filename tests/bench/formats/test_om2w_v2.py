@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from foreign import facts, imported, om2w, put, trajectories
 from hypothesis import given, settings
-from made import episodes, run_with
+from made import build, episodes, run_with
 from specimens import picture
 
 from rmsweb import actions as act
 from rmsweb.bench import reading
 from rmsweb.bench.formats import export_runs, import_runs
+from rmsweb.bench.judges.pages import pages
+from rmsweb.config import Config
 from rmsweb.errors import DataError
 from rmsweb.records import Stop, Task
 from rmsweb.store import Run
@@ -93,6 +95,45 @@ def test_odd_steps_are_noted_or_named(tmp_path: Path) -> None:
         import_runs("om2w_v2", tmp_path / "bad", tmp_path / "run2")
 
 
+def test_the_last_entry_is_kept_apart_whatever_it_says_as_upstreams_script_does(tmp_path: Path) -> None:
+    submission(tmp_path / "in" / "t1", step(0, CLICK), step(1, "link -> CLICK"), answer=None)
+    found = imported("om2w_v2", tmp_path / "in", tmp_path / "run")
+    assert [(a.line, a.apart) for a in reading.acts(found)] == [("button -> CLICK", False), ("link -> CLICK", True)]
+    assert [a.line for a in reading.history_of(found)[0]] == ["button -> CLICK"]
+    export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
+    assert steps_in(tmp_path / "out") == ["button -> CLICK", "link -> CLICK"], "it is not moved into the history"
+
+
+def test_an_episode_that_did_not_end_itself_loses_neither_its_last_action_nor_its_last_page(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "run", "eval", Config()) as run:
+        made = {"task_id": "t", "goal": "g", "moves": [(act.Wait(), "x"), (act.GoBack(), "y")], "faults": set()}
+        given_ = build(run.images, {**made, "end": "none", "last": ("", "")})
+        run.append("trajectory", given_)
+        run.append("trajectory", given_.model_copy(update={"steps": (), "id": "m/t#1", "attempt": 1}))
+        run.finish()
+    summary = export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
+    assert steps_in(tmp_path / "out" / "m" / "run1") == ["wait()", "go_back()", "STOPPED -> step_limit"]
+    assert "no step TASK_COMPLETE" in " ".join(summary["changed"][given_.id])
+    assert steps_in(tmp_path / "out" / "m" / "run2") == [], "it broke before its first page"
+    back = imported("auto", tmp_path / "out" / "m" / "run1", tmp_path / "back")
+    assert [(a.line, a.apart) for a in reading.acts(back)] == [("wait()", False), ("go_back()", False)]
+    assert (back.stop, back.detail, reading.screenshots(back)[-1][1]) == (
+        Stop.STEP_LIMIT, "", given_.steps[-1].after.image,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["STOPPED", "STOPPED -> answered", "STOPPED -> nonsense"])
+def test_a_stop_that_says_no_reason_of_ours(tmp_path: Path, line: str) -> None:
+    submission(tmp_path / "in" / "t1", step(0, CLICK), step(1, line), answer=None)
+    found = imported("om2w_v2", tmp_path / "in", tmp_path / "run")
+    assert (found.stop, len(reading.acts(found)), found.answer) == (Stop.DONE, 1, None)
+
+
+def steps_in(folder: Path) -> list[str]:
+    (result,) = (json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("result.json"))
+    return [str(one["action"]) for one in result["action_history"]]
+
+
 @settings(max_examples=40, deadline=None)
 @given(episodes())
 def test_round_trip(made: dict[str, Any]) -> None:
@@ -107,6 +148,8 @@ def test_round_trip(made: dict[str, Any]) -> None:
         ]
         if (given_.answer or "").strip():
             assert back.answer == (given_.answer or "").strip()
+        if given_.steps and not any(a.final for a in reading.acts(given_)):
+            assert (back.stop, pages(back)[-1][1]) == (given_.stop, pages(given_)[-1][1])
         (result,) = (json.loads(p.read_text(encoding="utf-8")) for p in (Path(folder) / "out").glob("*/result.json"))
         assert [s["step"] for s in result["action_history"]] == list(range(len(result["action_history"])))
         assert all(re.match(r"\d{4}\.png\Z", s["screenshot"]) for s in result["action_history"])

@@ -40,6 +40,18 @@ async def test_a_missing_thought_is_an_empty_one() -> None:
     assert "Thought 1: \nAction 1: left_click" in attempts.words(model.calls[0][1])
 
 
+async def test_pairs_end_where_a_submission_lists_no_more_thoughts_and_its_last_entry_is_no_action() -> None:
+    images, names = attempts.store(4)
+    facts = {"format": "om2w_v2", "thoughts_listed": 1, "output_entry": 2}
+    model = attempts.answering()
+    given = attempts.attempt(names, answer=False, evidence={"imported": facts})
+    await attempts.judge_of(TREK, model, images)(given)
+    await attempts.judge_of(AUTO, model, images)(given)
+    trek, auto = (attempts.words(call[1]) for call in model.calls)
+    assert ("Action 1: left_click(point=[0, 2])" in trek, "Action 2" in trek) == (True, False)
+    assert "2. left_click(point=[1, 2])" in auto and "3. left_click" not in auto
+
+
 async def test_autonomous_shows_the_action_history() -> None:
     images, names = attempts.store(3)
     model = attempts.answering(verdict="Status: unsuccessful")

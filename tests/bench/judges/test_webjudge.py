@@ -182,9 +182,37 @@ async def test_general_joins_thoughts_to_all_acts() -> None:
     final = attempts.words(model.calls[-1][1])
     assert "1. left_click(point=[0, 2]). Reasoning: thought 0" in final
     assert '3. answer(text="12 dollars"). Reasoning: thought 2' in final
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        (None, ["1. left_click(point=[0, 2]). Reasoning: ", "2. left_click(point=[1, 2]). Reasoning: "]),
+        ({"format": "agentlab"}, ["1. left_click(point=[0, 2])", "2. left_click(point=[1, 2])"]),
+        ({"format": "om2w"}, ["1. left_click(point=[0, 2])", "2. left_click(point=[1, 2])"]),
+        ({"format": "om2w", "thoughts_listed": 1}, ["1. left_click(point=[0, 2]). Reasoning: "]),
+    ],
+)
+async def test_thoughts_are_joined_where_they_are_listed_and_as_far_as_they_are(
+    facts: dict[str, object] | None, shown: list[str]
+) -> None:
+    images, names = attempts.store(3)
     model = attempts.answering([5, 1, 1], form=attempts.HASHES)
-    await attempts.judge_of(GENERAL, model, images)(attempts.attempt(names, thoughts=False))
-    assert "Reasoning" not in attempts.words(model.calls[-1][1])
+    evidence = {"evidence": {"imported": facts}} if facts else {}
+    given = attempts.attempt(names, thoughts=False, **evidence)
+    await attempts.judge_of(GENERAL, model, images)(given)
+    lines = attempts.words(model.calls[-1][1]).splitlines()
+    assert [line for line in lines if "left_click" in line] == shown
+
+
+async def test_only_the_general_variant_shows_pictures_of_the_task() -> None:
+    images, names = attempts.store(3)
+    given = attempts.attempt(names[:2], evidence={"imported": {"format": "om2w", "input_images": [names[2]]}})
+    for protocol, form, count in ((OURS, attempts.PICTURE, 0), (GENERAL, attempts.HASHES, 1)):
+        model = attempts.answering([1, 1], form=form)
+        await attempts.judge_of(protocol, model, images)(given)
+        points = next(call for call in model.calls if "Key Points" in attempts.words(call[0]))
+        assert sum(len(attempts.pictures_in(message)) for message in points) == count, protocol
 
 
 async def test_an_answer_that_stands_apart_from_the_actions_is_not_shown() -> None:

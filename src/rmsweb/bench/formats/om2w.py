@@ -80,6 +80,10 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
     elif len(shots) not in (len(actions), len(actions) + 1):
         notes.append(f"{len(shots)} screenshots for {len(actions)} actions; matched from the first")
     facts: dict[str, JsonValue] = {}
+    if isinstance(data.get("thoughts"), list):
+        facts[reading.THOUGHTS_LISTED] = len(thoughts)
+    if data.get("final_result_response") == "":
+        facts[reading.BLANK_ANSWER] = True
     if inputs := _inputs(folder, texts(data, "input_image_paths", path), pictures):
         facts["input_images"] = list(inputs)
     if isinstance(status := data.get("result_status"), str | int):

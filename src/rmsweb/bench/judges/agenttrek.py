@@ -17,7 +17,7 @@ from rmsweb.bench.judges.pages import NoPicture, jpegs, pages
 from rmsweb.bench.judges.verdicts import infra, settle
 from rmsweb.bench.judges.webjudge import SOURCE, sampling
 from rmsweb.bench.judges.webjudge_parse import history, read_status
-from rmsweb.bench.reading import Act, acts
+from rmsweb.bench.reading import Act, history_of
 from rmsweb.chat import Message
 from rmsweb.config import JudgeConfig
 from rmsweb.judge import could_not_tell
@@ -43,7 +43,7 @@ class LastPage:
             wording.name(self.PROTOCOL), asker.name, own_wording(wording), config=config, **self.sampling
         )
 
-    def done(self, acted: Sequence[Act]) -> str:
+    def done(self, acted: Sequence[Act], thoughts: Sequence[str]) -> str:
         """What was done, as this protocol shows it."""
         raise NotImplementedError
 
@@ -56,8 +56,10 @@ class LastPage:
             number, name = jpegs(self.asker.pictures, every[-1:])[0]
         except NoPicture as absent:
             return could_not_tell(self.name, "missing_evidence", str(absent))
-        acted = [act for act in acts(trajectory) if not act.final]
-        words = fill(self.words["prompt"], {"{task}": trajectory.task.goal, self.SLOT: self.done(acted)})
+        listed, thoughts = history_of(trajectory)
+        acted = [act for act in listed if not act.final]
+        done = self.done(acted, [act.thought for act in acted] if thoughts is None else thoughts)
+        words = fill(self.words["prompt"], {"{task}": trajectory.task.goal, self.SLOT: done})
         messages: list[Message] = [
             {"role": "system", "content": [text(self.words["system"])]},
             {"role": "user", "content": [text(neutral(words)), image(name, "high")]},
@@ -87,11 +89,11 @@ class AgentTrek(LastPage):
     OWN: ClassVar[Mapping[str, str]] = {"system": "agenttrek_system", "prompt": "agenttrek"}
     SLOT = "{thoughts_and_actions}"
 
-    def done(self, acted: Sequence[Act]) -> str:
+    def done(self, acted: Sequence[Act], thoughts: Sequence[str]) -> str:
         """Pairs, numbered from 1, an empty line between them; empty lines within become spaces."""
         pairs = [
-            f"Thought {number}: {_flat(act.thought)}\nAction {number}: {_flat(act.line)}"
-            for number, act in enumerate(acted, 1)
+            f"Thought {number}: {_flat(thought)}\nAction {number}: {_flat(act.line)}"
+            for number, (act, thought) in enumerate(zip(acted, thoughts, strict=False), 1)
         ]
         return "\n\n".join(pairs).strip("\n")
 
@@ -109,7 +111,7 @@ class Autonomous(LastPage):
     OWN: ClassVar[Mapping[str, str]] = {"system": "autonomous_system", "prompt": "autonomous"}
     SLOT = "{last_actions}"
 
-    def done(self, acted: Sequence[Act]) -> str:
+    def done(self, acted: Sequence[Act], thoughts: Sequence[str]) -> str:
         """The action history of WebJudge."""
         return history([act.line for act in acted])
 

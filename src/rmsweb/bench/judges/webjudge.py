@@ -1,9 +1,9 @@
 """WebJudge in its two variants: key points, then each screenshot alone, then a verdict over what scored well.
 
-Facts: OSU-NLP-Group/Online-Mind2Web `src/methods/webjudge_online_mind2web.py` (`OM2W`: actions without thoughts, the
-final answer is not shown) and `webjudge_general_eval.py` (`General`: thoughts joined to actions, the final act among
-them where it is one, pictures that belong to the task lead, looping is a failure). Layout, picture choice and parsers
-are upstream's, see webjudge_parse. Its JPEGs are sent in high detail, at temperature 0.
+Facts: OSU-NLP-Group/Online-Mind2Web `src/methods/webjudge_online_mind2web.py` (`OM2W`: actions without thoughts, and
+neither the final answer nor pictures of the task) and `webjudge_general_eval.py` (`General`: thoughts joined to
+actions, the final act among them where it is one, pictures that belong to the task lead, looping is a failure). Layout,
+picture choice and parsers are upstream's, see webjudge_parse. Its JPEGs are sent in high detail, at temperature 0.
 
 Differences, all on purpose. A failed question leaves the trajectory unjudged (upstream: the script ends, or a score of
 0). Key points are asked for again where the reply is a refusal or empty, and nothing is judged without them. Where the
@@ -35,7 +35,7 @@ from rmsweb.bench.judges.webjudge_parse import (
     read_picture,
     read_status,
 )
-from rmsweb.bench.reading import Act, acts
+from rmsweb.bench.reading import history_of
 from rmsweb.chat import Message, Part, Reply
 from rmsweb.config import JudgeConfig
 from rmsweb.judge import REFUSAL, Unjudged, could_not_tell
@@ -83,6 +83,8 @@ class WebJudge:
     OWN: ClassVar[Mapping[str, str]]
     HEADINGS: ClassVar[Headings]
     """Marks of a picture's score and reason that the prompt asks for."""
+    SHOWS_TASK_PICTURES: ClassVar[bool] = False
+    """Whether the judge sees pictures that belong to the task."""
 
     def __init__(self, asker: Asker, wording: Wording, config: JudgeConfig) -> None:
         """Raises ConfigError where a text has no place for what it has to hold."""
@@ -101,7 +103,8 @@ class WebJudge:
             return broken
         try:
             shown = jpegs(self.asker.pictures, pages(trajectory))
-            given = [name for _, name in jpegs(self.asker.pictures, task_pictures(trajectory), "picture of the task")]
+            belonging = task_pictures(trajectory) if self.SHOWS_TASK_PICTURES else []
+            given = [name for _, name in jpegs(self.asker.pictures, belonging, "picture of the task")]
             listed = await self._points(trajectory, given)
             points = key_points(listed.text)
             replies = await self._look(trajectory, points, given, shown)
@@ -112,7 +115,7 @@ class WebJudge:
         facts = {"key_points": points, "key_points_cut": listed.finish == "length"}
         return await self._settle(trajectory, facts, given, shown, replies)
 
-    def actions(self, done: Sequence[Act]) -> str:
+    def actions(self, trajectory: Trajectory) -> str:
         """The action history as this variant shows it."""
         raise NotImplementedError
 
@@ -178,7 +181,7 @@ class WebJudge:
                 self.words["verdict_bare"],
                 task=trajectory.task.goal,
                 key_points=facts["key_points"],
-                actions=self.actions(acts(trajectory)),
+                actions=self.actions(trajectory),
                 kept=kept,
             )
         )
@@ -238,9 +241,9 @@ class OM2W(WebJudge):
     }
     HEADINGS = PLAIN
 
-    def actions(self, done: Sequence[Act]) -> str:
+    def actions(self, trajectory: Trajectory) -> str:
         """Action lines only, without the act that ends the episode: no thoughts, no claim, no answer."""
-        return history([act.line for act in done if not act.final])
+        return history([act.line for act in history_of(trajectory)[0] if not act.final])
 
 
 class General(WebJudge):
@@ -260,21 +263,21 @@ class General(WebJudge):
         "input_pictures": "webjudge_input_pictures",
     }
     HEADINGS = HASHES
+    SHOWS_TASK_PICTURES = True
 
     def headings(self, reply: str) -> Headings:
         """The marks that the reply shows: WebJudge-7B, stored under this variant, writes plain ones."""
         plain = PLAIN.reason in reply and HASHES.reason not in reply and HASHES.score not in reply
         return PLAIN if plain else HASHES
 
-    def actions(self, done: Sequence[Act]) -> str:
-        """Every act, joined with its thought where any act has one.
+    def actions(self, trajectory: Trajectory) -> str:
+        """Every act, joined with its thought where thoughts are listed, blank ones too.
 
         The one that ends the episode is among them where the agent's action history has it (ours, AgentLab's); the
         answer of an Online-Mind2Web submission stands in a field of its own, which the script does not show.
         """
-        listed = [act for act in done if not act.apart]
-        thoughts = [act.thought for act in listed]
-        return history([act.line for act in listed], thoughts if any(thoughts) else None)
+        listed, thoughts = history_of(trajectory)
+        return history([act.line for act in listed], thoughts)
 
     def lead(self, given: Sequence[str]) -> list[Message]:
         """Pictures that belong to the task, in a message of their own before the question."""

@@ -32,7 +32,7 @@ from rmsweb.bench.judges.webvoyager_parse import (
     read_original,
     read_osu,
 )
-from rmsweb.bench.reading import decided_on, missing
+from rmsweb.bench.reading import BLANK_ANSWER, decided_on, missing
 from rmsweb.chat import Message, Part, Reply
 from rmsweb.config import JudgeConfig
 from rmsweb.judge import could_not_tell
@@ -250,7 +250,8 @@ class MolmoWeb(_Family):
 class OSU(_Family):
     """The copy in OSU's Online-Mind2Web repository: the first 50 screenshots as JPEG in high detail.
 
-    The text names how many are sent. A missing answer is shown as Python's `None`, as the script does.
+    The text names how many are sent. A missing answer is shown as Python's `None`, an empty one of a submission as
+    nothing, as the script does.
     """
 
     PROTOCOL = "webvoyager/osu"
@@ -278,7 +279,7 @@ class OSU(_Family):
         shown = every[: self.most]
         images = jpegs(self.asker.pictures, _some(shown))
         texts = self.wording.texts
-        values = {"task": _task(trajectory), "response": neutral(str(trajectory.answer)), "num": str(len(shown))}
+        values = {"task": _task(trajectory), "response": neutral(_field(trajectory)), "num": str(len(shown))}
         pictures = [image(sha, "high") for _, sha in images]
         parts = [text(fill_format(texts["user"], values)), *pictures, text(texts["cue"])]
         messages = [_message("system", text(texts["system"])), _message("user", *parts)]
@@ -324,6 +325,13 @@ def _message(role: Any, *parts: Part) -> Message:
 
 def _task(trajectory: Trajectory) -> str:
     return neutral(trajectory.task.goal)
+
+
+def _field(trajectory: Trajectory) -> str:
+    """The answer as a script writes the field of a submission into its text."""
+    facts = trajectory.evidence.get("imported")
+    blank = trajectory.answer is None and isinstance(facts, dict) and facts.get(BLANK_ANSWER) is True
+    return "" if blank else str(trajectory.answer)
 
 
 def _sited_task(trajectory: Trajectory) -> str:
