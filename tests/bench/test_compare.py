@@ -262,6 +262,7 @@ def test_scores_as_csv_and_markdown(tmp_path: Path) -> None:
     assert [r["judge_run"] for r in rows] == ["own", "own", "j", "j"]
     assert rows[2]["judge_model"] == "m" and rows[2]["unjudged"] == "refused" and rows[0]["steps"] == "3"
     said = (tmp_path / "out/scores.md").read_text()
+    assert "| rules | sft | 50.0 % (9.5\u201390.5) |" in said and "| 0 of 2 | refused 2 |" in said
     assert "=1+1\\|x" in said and "What it is: 2 tasks of sites" in said and "solved (3)" in said
     write_report(paths, tmp_path / "out" / "mine.html")
     assert (tmp_path / "out/mine-scores.csv").exists()
@@ -277,6 +278,12 @@ def test_steps_without_the_final_answer(tmp_path: Path) -> None:
     )
     assert (with_end["steps_on_solved"], without["steps_on_solved"]) == (3.0, 2.0)
     assert (with_end["steps_with_end"], without["steps_with_end"]) == (True, False)
+
+
+def test_a_budget_curve_is_drawn_where_anything_is_solved(tmp_path: Path) -> None:
+    for name, rate in (("none", 0.0), ("some", 0.5)):
+        page = render(stages_in({"a": eval_run(tmp_path / name, {"sft": rate, "rl": 0.0}, 6)}))
+        assert ("Success within a step budget" in page) == (rate > 0)
 
 
 def test_a_run_of_before_says_what_it_recorded(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def _against(section: Section, numbers: Mapping[str, Any], models: list[str], ki
 
 def _budget(section: Section, numbers: Mapping[str, Any], models: list[str]) -> None:
     curves = {m: [(float(x), y) for x, y in numbers["curve"][m]] for m in models if len(numbers["curve"][m]) > 1}
-    if not curves:
-        return
+    if not any(curve[-1][1] for curve in curves.values()):
+        return  # nothing to see, and an axis of thousandths
     longest = max(len(c) for c in curves.values())
     whole = {m: c + [(float(x), c[-1][1]) for x in range(len(c) + 1, longest + 2)] for m, c in curves.items()}
     caption = "A success counts only if it took no more steps than the budget."

@@ -81,6 +81,10 @@ def _markdown(parts: Sequence[tuple[Group, int, list[Bench]]], apart: Sequence[s
         numbers = group.numbers()
         lines += [f"## {group.exam}{f', part {part}' if several else ''}", "", *_models(numbers), ""]
         lines += [f"{line}\n" for line in numbers["what"]]
+        if by_judge := judge_sections.score_table(group, benches, **judge_sections.drawn([group.papers[0].stage])):
+            cells = [[str(cell) for cell in row] for row in by_judge.rows]
+            lines += [f"### {by_judge.title}", "", *_table(by_judge.head, cells), ""]
+            lines += [f"{note}\n" for note in by_judge.notes]
         for bench in benches:
             lines += [f"### By task, judged by {bench.name}", "", *_tasks(group, bench.rows), ""]
     return "\n".join(lines)

@@ -40,12 +40,26 @@ def _stored(group: Group) -> list[Bench]:
     return list(by_judge.values())
 
 
+def drawn(stages: Sequence[Stage]) -> dict[str, int]:
+    """Resamples and seed of the first run's config."""
+    config = stages[0].manifest["config"] if stages else {}
+    return {"resamples": config.get("eval", {}).get("bootstrap", 2000), "seed": config.get("seed", 0)}
+
+
+def score_table(group: Group, benches: Sequence[Bench], *, resamples: int = 2000, seed: int = 0) -> Table | None:
+    """Success by each judge, where there is more than the runs' own judge."""
+    if len(benches) < 2 and not (benches and benches[0].stage.verb == JUDGE):
+        return None
+    return _scores(group, benches, short_names(benches), resamples, seed)
+
+
 def add(section: Section, group: Group, benches: Sequence[Bench], *, resamples: int = 2000, seed: int = 0) -> None:
     """Put the judges' tables into the section of an exam, where there is more than the runs' own judge."""
-    if len(benches) < 2 and not (benches and benches[0].stage.verb == JUDGE):
+    table = score_table(group, benches, resamples=resamples, seed=seed)
+    if table is None:
         return
     short = short_names(benches)
-    section.tables.append(_scores(group, benches, short, resamples, seed))
+    section.tables.append(table)
     section.tables += [table for bench in benches if (table := _process_outcome(group, bench, short[bench.name]))]
     section.notes += [said for bench in benches if (said := _unread(bench, short[bench.name]))]
     pairs = [pair for pair in protocols.agreement(benches) if pair.n]

@@ -59,7 +59,7 @@ def render(stages: Sequence[Stage], summary: Mapping[str, Any] | None = None, ex
     examined = examined or compare.examined(stages)
     every = examined.stages
     by_verb = {verb: [s for s in stages if s.verb == verb] for verb in (*TRAINING, trust_sections.VERB)}
-    exams = [*exam_parts(examined), *judge_sections.judged_only(examined.judged, _drawn(stages))]
+    exams = [*exam_parts(examined), *judge_sections.judged_only(examined.judged, judge_sections.drawn(stages))]
     training = [getattr(training_sections, verb)(by_verb[verb]) for verb in TRAINING]
     trust = trust_sections.sections(by_verb[trust_sections.VERB])
     sections = [*exams, *_judging(every), *trust, *training, exam_sections.examples(examined.groups)]
@@ -89,15 +89,9 @@ def exam_parts(examined: Examined) -> list[Section]:
         section = exam_sections.exam_section(group, examined.beside(group))
         if section is not None:
             benches = judge_sections.benches_of(group, examined.judged)
-            judge_sections.add(section, group, benches, **_drawn([group.papers[0].stage]))
+            judge_sections.add(section, group, benches, **judge_sections.drawn([group.papers[0].stage]))
             found.append(section)
     return found
-
-
-def _drawn(stages: Sequence[Stage]) -> dict[str, int]:
-    """Resamples and seed of the first run's config."""
-    config = stages[0].manifest["config"] if stages else {}
-    return {"resamples": config.get("eval", {}).get("bootstrap", 2000), "seed": config.get("seed", 0)}
 
 
 def _judging(stages: Sequence[Stage]) -> list[Section]:

@@ -278,11 +278,12 @@ def what_it_is(score: Score) -> tuple[str, str, str]:
         f"{s.texts or 'not recorded'}{file}), step limit {said_cap(s.step_cap)}, {runs}, "
         f"viewport {said_size(s.viewport)}, observation {s.observation or 'not recorded'}, {_sampling(s)}."
     )
-    by = f"{s.protocol} with {s.judge_model}" if s.judge_model else s.protocol or "nobody"
+    by = f"Judged by {s.protocol} with {s.judge_model}" if s.judge_model else f"Judged by {s.protocol}"
     by += f" (sampling: {asked})" if (asked := said_sampling(s.judge)) else ""
+    by = by if s.protocol else "No verdict is stored with these attempts (what runs of `judge` say has its own table)"
     out = f"{counted(len(s.excluded), 'task')} left out ({_reasons(s.excluded)})" if s.excluded else "No task left out"
     second = (
-        f"Judged by {by}. Of all divides by the {counted(s.n, 'episode')} asked for (aborted, unjudged, missing: not "
+        f"{by}. Of all divides by the {counted(s.n, 'episode')} asked for (aborted, unjudged, missing: not "
         f"solved), of judged by those with a verdict. {out}."
     )
     second += _unrecorded(s)

@@ -100,7 +100,7 @@ def decode(raw: bytes, path: Path) -> str:
 def decode_json(raw: bytes, path: Path) -> Any:
     """The value of a whole JSON file. Raises DataError with the line where it is none."""
     try:
-        value = json.loads(decode(raw, path))
+        value = json.loads(decode(raw, path), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise DataError(f"is no JSON: {error.msg}", path, error.lineno) from None
     except DataError:
