@@ -22,9 +22,9 @@ action history (`TASK_COMPLETE`)."""
 
 VIEWPORT_RECORDED, ACTS_LISTED = "viewport_recorded", "acts_listed"
 """Facts of an import, false where its files hold no size of the page, or no list of what was done."""
-THOUGHTS_LISTED, OUTPUT_ENTRY, BLANK_ANSWER = "thoughts_listed", "output_entry", "blank_answer"
+THOUGHTS_LISTED, ANSWER_FIELD = "thoughts_listed", "answer_field"
 """Facts of submissions, by which the Online-Mind2Web scripts lay out their questions: how many thoughts are listed; the
-entry that stands last in the second layout, whatever it says; whether the answer is there and empty."""
+answer as it is stored, text or null."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -80,7 +80,7 @@ def history_of(trajectory: Trajectory) -> tuple[list[Act], list[str] | None]:
         return listed, thoughts
     count = facts.get(THOUGHTS_LISTED)
     if isinstance(count, int):
-        return listed, thoughts[:count]
+        return listed, [act.thought for act in listed if act.index < count]
     return listed, thoughts if any(thoughts) else None
 
 
@@ -104,8 +104,9 @@ def stored_screenshots(trajectory: Trajectory) -> list[tuple[int, str]]:
 
 def acts(trajectory: Trajectory) -> list[Act]:
     """Its actions in order; replies that were no action are left out (they did nothing)."""
-    apart, facts = imported(trajectory) in ANSWER_APART, trajectory.evidence.get("imported")
-    output = facts.get(OUTPUT_ENTRY) if isinstance(facts, dict) else None
+    apart = imported(trajectory) in ANSWER_APART
+    # The second layout has a picture for each entry, and its judge leaves the last entry out whatever it says.
+    output = len(stored_screenshots(trajectory)) - 1 if imported(trajectory) == "om2w_v2" else None
     return [
         Act(
             index=step.index,

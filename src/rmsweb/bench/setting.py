@@ -280,7 +280,7 @@ def what_it_is(score: Score) -> tuple[str, str, str]:
     )
     by = f"Judged by {s.protocol} with {s.judge_model}" if s.judge_model else f"Judged by {s.protocol}"
     by += f" (sampling: {asked})" if (asked := said_sampling(s.judge)) else ""
-    by = by if s.protocol else "No verdict is stored with these attempts (what runs of `judge` say has its own table)"
+    by = by if s.protocol else "No verdict is stored with these attempts"
     out = f"{counted(len(s.excluded), 'task')} left out ({_reasons(s.excluded)})" if s.excluded else "No task left out"
     second = (
         f"{by}. Of all divides by the {counted(s.n, 'episode')} asked for (aborted, unjudged, missing: not "

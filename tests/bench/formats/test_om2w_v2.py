@@ -44,7 +44,7 @@ def test_steps_pictures_addresses_status_and_the_last_word(tmp_path: Path) -> No
     submission(tmp_path / "in" / "t1", *steps)
     found = imported("auto", tmp_path / "in", tmp_path / "run", model="agent")
     acts = reading.acts(found)
-    assert [a.line for a in acts] == ["button -> CLICK", "a|b -> TYPE: x", 'answer(text="42")']
+    assert [a.line for a in acts] == ["button -> CLICK | SUCCESS", "a|b -> TYPE: x | FAILED", 'answer(text="42")']
     assert [a.thought for a in acts] == ["t0", "", "t2"] and all(a.before for a in acts) and acts[0].url == "https://a/"
     assert [a.apart for a in acts] == [False, False, True] and found.steps[1].effect.error == "FAILED"
     assert [n for n, _ in reading.screenshots(found)] == [0, 1, 2]
@@ -98,10 +98,22 @@ def test_odd_steps_are_noted_or_named(tmp_path: Path) -> None:
 def test_the_last_entry_is_kept_apart_whatever_it_says_as_upstreams_script_does(tmp_path: Path) -> None:
     submission(tmp_path / "in" / "t1", step(0, CLICK), step(1, "link -> CLICK"), answer=None)
     found = imported("om2w_v2", tmp_path / "in", tmp_path / "run")
-    assert [(a.line, a.apart) for a in reading.acts(found)] == [("button -> CLICK", False), ("link -> CLICK", True)]
-    assert [a.line for a in reading.history_of(found)[0]] == ["button -> CLICK"]
+    assert [(a.line, a.apart) for a in reading.acts(found)] == [(CLICK, False), ("link -> CLICK", True)]
+    assert [a.line for a in reading.history_of(found)[0]] == [CLICK]
     export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
-    assert steps_in(tmp_path / "out") == ["button -> CLICK", "link -> CLICK"], "it is not moved into the history"
+    assert steps_in(tmp_path / "out") == [CLICK, "link -> CLICK"], "it is not moved into the history"
+
+
+def test_an_export_has_one_closing_step_whatever_was_read(tmp_path: Path) -> None:
+    submission(tmp_path / "in" / "t1", step(0, CLICK), step(1, "link -> CLICK"), answer="42")
+    import_runs("auto", tmp_path / "in", tmp_path / "run")
+    export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
+    assert steps_in(tmp_path / "out") == [CLICK, "link -> CLICK"], "the answer has a field of its own"
+    submission(tmp_path / "mid" / "t1", step(0, DONE), step(1, CLICK), step(2, DONE))
+    import_runs("auto", tmp_path / "mid", tmp_path / "run2")
+    summary = export_runs("om2w_v2", tmp_path / "run2", tmp_path / "out2")
+    assert steps_in(tmp_path / "out2") == [CLICK, DONE], "no answer stands in the action history"
+    assert "2 last words became one step" in " ".join(*summary["changed"].values())
 
 
 def test_an_episode_that_did_not_end_itself_loses_neither_its_last_action_nor_its_last_page(tmp_path: Path) -> None:
@@ -122,11 +134,12 @@ def test_an_episode_that_did_not_end_itself_loses_neither_its_last_action_nor_it
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ["STOPPED", "STOPPED -> answered", "STOPPED -> nonsense"])
+@pytest.mark.parametrize("line", ["STOPPED", "STOPPED -> answered", "STOPPED -> nonsense", "STOPPED -> model_error"])
 def test_a_stop_that_says_no_reason_of_ours(tmp_path: Path, line: str) -> None:
     submission(tmp_path / "in" / "t1", step(0, CLICK), step(1, line), answer=None)
     found = imported("om2w_v2", tmp_path / "in", tmp_path / "run")
     assert (found.stop, len(reading.acts(found)), found.answer) == (Stop.DONE, 1, None)
+    assert found.detail == "how it ended is not stored"
 
 
 def steps_in(folder: Path) -> list[str]:

@@ -42,7 +42,8 @@ async def test_a_missing_thought_is_an_empty_one() -> None:
 
 async def test_pairs_end_where_a_submission_lists_no_more_thoughts_and_its_last_entry_is_no_action() -> None:
     images, names = attempts.store(4)
-    facts = {"format": "om2w_v2", "thoughts_listed": 1, "output_entry": 2}
+    shots = [[number, name] for number, name in enumerate(names[:3])]
+    facts = {"format": "om2w_v2", "thoughts_listed": 1, "screenshots": shots}
     model = attempts.answering()
     given = attempts.attempt(names, answer=False, evidence={"imported": facts})
     await attempts.judge_of(TREK, model, images)(given)

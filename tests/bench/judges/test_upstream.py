@@ -1,4 +1,4 @@
-"""Our judges against upstream's own scripts on the same attempts: the same questions, pictures, settings and labels.
+"""Our judges against upstream's own scripts on the same attempts: the same questions, pictures and labels.
 
 Opt-in, since it imports and runs code that is not ours: RMSWEB_UPSTREAM names a folder that holds checkouts of
 MinorJerry/WebVoyager, OSU-NLP-Group/Online-Mind2Web and allenai/molmoweb under their own names, in revisions whose
@@ -12,7 +12,6 @@ import importlib
 import io
 import json
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -91,17 +90,20 @@ class _Anything(ModuleType):
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path, str], ModuleType]]:
     """Imports a module of a checkout, and forgets it and everything it brought afterwards."""
-    before = set(sys.modules)
+    before, roots = set(sys.modules), list[Path]()
     for name in ("openai", "backoff"):
         monkeypatch.setitem(sys.modules, name, _Anything(name))
 
     def get(root: Path, name: str) -> ModuleType:
+        roots.append(root.resolve())
         monkeypatch.syspath_prepend(str(root))
         return importlib.import_module(name)
 
     yield get
     for name in set(sys.modules) - before:
-        if str(Path(GIVEN).resolve()) in str(Path(getattr(sys.modules[name], "__file__", None) or "/").resolve()):
+        module = sys.modules[name]
+        places = [module.__file__] if getattr(module, "__file__", None) else list(getattr(module, "__path__", []))
+        if any(Path(place).resolve().is_relative_to(root) for place in places for root in roots):
             del sys.modules[name]
 
 
@@ -268,6 +270,12 @@ FOREIGN: dict[str, Callable[[Path], Path]] = {
     "ends with an answer": lambda at: second_layout(
         at, "a -> CLICK", "TASK_COMPLETE -> ANSWER: 42", agent_final_answer="42"
     ),
+    "a failed action": lambda at: second_layout(at, "a -> CLICK | FAILED", " b | SUCCESS ", "TASK_COMPLETE"),
+    "answer in the last word alone": lambda at: second_layout(at, "a", "TASK_COMPLETE -> ANSWER: 42"),
+    "blanks in the answer": lambda at: second_layout(at, "a", "TASK_COMPLETE", agent_final_answer=" 42 "),
+    "pictures of the task, second layout": lambda at: second_layout(
+        at, "a", "TASK_COMPLETE", input_image_paths=["trajectory/0000.png"]
+    ),
     "answer and no last word": lambda at: second_layout(at, "a -> CLICK", "b -> CLICK", agent_final_answer="42"),
     "blank answer, second layout": lambda at: second_layout(at, "a", "TASK_COMPLETE", agent_final_answer=""),
 }
@@ -399,7 +407,7 @@ def test_the_stored_runs_were_asked_in_the_wording_of_the_pack() -> None:
         pytest.skip("../shared/data is absent")
     words = load(General.PACK, root).texts
     runs = read_records(DATA / "webjudge").runs
-    found = layout_of(runs)
-    assert {run.system_msg for run in runs} == {words["verdict_system"]} == {found.system}
-    assert found.verdict == words["verdict"] and found.bare == words["verdict_bare"]
-    assert re.search(r"\{thoughts\}\Z", words["verdict"])
+    assert {run.system_msg for run in runs} == {words["verdict_system"]}
+    for found in map(layout_of, ([run] for run in runs)):
+        assert found.bare == words["verdict_bare"]
+        assert found.before_reasons is None or found.verdict == words["verdict"]

@@ -330,7 +330,7 @@ async def test_osu_shows_whatever_the_answer_field_holds(tmp_path: Path) -> None
     verdict, messages, _ = await asked("osu", exact("osu", tmp_path), trajectory, pictures, images=2)
     assert "Goal find {response}\n\nSaid None in" in words_of(messages) and "Shown 2: " in words_of(messages)
     assert verdict.judge == f"webvoyager/osu:m:images=2:{cold(512)}"
-    blank = trajectory.model_copy(update={"evidence": {"imported": {"format": "om2w", "blank_answer": True}}})
+    blank = trajectory.model_copy(update={"evidence": {"imported": {"format": "om2w", "answer_field": ""}}})
     _, messages, _ = await asked("osu", exact("osu", tmp_path), blank, pictures)
     assert "Said  in" in words_of(messages)
 

@@ -79,12 +79,10 @@ def read(folder: Path, pictures: Pictures) -> Attempt:
         notes.append(f"no screenshots in {PICTURES}/")
     elif len(shots) not in (len(actions), len(actions) + 1):
         notes.append(f"{len(shots)} screenshots for {len(actions)} actions; matched from the first")
-    facts: dict[str, JsonValue] = {}
+    facts: dict[str, JsonValue] = {reading.ANSWER_FIELD: data.get("final_result_response")}
     if isinstance(data.get("thoughts"), list):
         facts[reading.THOUGHTS_LISTED] = len(thoughts)
-    if data.get("final_result_response") == "":
-        facts[reading.BLANK_ANSWER] = True
-    if inputs := _inputs(folder, texts(data, "input_image_paths", path), pictures):
+    if inputs := input_pictures(folder, texts(data, "input_image_paths", path), pictures):
         facts["input_images"] = list(inputs)
     if isinstance(status := data.get("result_status"), str | int):
         facts["result_status"] = status
@@ -111,7 +109,7 @@ def _verdict(judged: dict[str, Any]) -> Verdict:
     return stored_verdict(RESULT, label, why if isinstance(why, str) else "", score=score)
 
 
-def _inputs(folder: Path, names: list[str], pictures: Pictures) -> list[str]:
+def input_pictures(folder: Path, names: list[str], pictures: Pictures) -> list[str]:
     """Pictures that belong to the task itself, from within the folder."""
     return [pictures.add(inside(folder, name), name) for name in names]
 
@@ -123,7 +121,8 @@ def place(trajectory: Trajectory) -> tuple[str, ...]:
 
 def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
     """Write one submission into `folder`; returns what could not be written as it is."""
-    acts = [act for act in reading.acts(trajectory) if not act.final]
+    every = [act for act in reading.acts(trajectory) if not act.final]
+    acts = [act for act in every if not act.apart]
     _, notes = write_numbered(images, seen_by(trajectory), folder / PICTURES, "{}_screenshot.png", 0)
     result = {
         "task_id": trajectory.task.id,
@@ -134,4 +133,6 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         "input_image_paths": [],
     }
     (folder / RESULT).write_bytes(json_bytes(result))
+    if len(acts) < len(every):
+        notes.append("its last step, which the second layout keeps apart from the actions, is left out")
     return notes

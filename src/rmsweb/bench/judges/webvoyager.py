@@ -32,7 +32,7 @@ from rmsweb.bench.judges.webvoyager_parse import (
     read_original,
     read_osu,
 )
-from rmsweb.bench.reading import BLANK_ANSWER, decided_on, missing
+from rmsweb.bench.reading import ANSWER_FIELD, decided_on, missing
 from rmsweb.chat import Message, Part, Reply
 from rmsweb.config import JudgeConfig
 from rmsweb.judge import could_not_tell
@@ -279,7 +279,7 @@ class OSU(_Family):
         shown = every[: self.most]
         images = jpegs(self.asker.pictures, _some(shown))
         texts = self.wording.texts
-        values = {"task": _task(trajectory), "response": neutral(_field(trajectory)), "num": str(len(shown))}
+        values = {"task": _task(trajectory), "response": neutral(_stored_answer(trajectory)), "num": str(len(shown))}
         pictures = [image(sha, "high") for _, sha in images]
         parts = [text(fill_format(texts["user"], values)), *pictures, text(texts["cue"])]
         messages = [_message("system", text(texts["system"])), _message("user", *parts)]
@@ -327,11 +327,12 @@ def _task(trajectory: Trajectory) -> str:
     return neutral(trajectory.task.goal)
 
 
-def _field(trajectory: Trajectory) -> str:
-    """The answer as a script writes the field of a submission into its text."""
+def _stored_answer(trajectory: Trajectory) -> str:
+    """The answer as a script writes the field of a submission into its text: blanks and all, null as `None`."""
     facts = trajectory.evidence.get("imported")
-    blank = trajectory.answer is None and isinstance(facts, dict) and facts.get(BLANK_ANSWER) is True
-    return "" if blank else str(trajectory.answer)
+    if isinstance(facts, dict) and ANSWER_FIELD in facts:
+        return str(facts[ANSWER_FIELD])
+    return str(trajectory.answer)
 
 
 def _sited_task(trajectory: Trajectory) -> str:
