@@ -105,6 +105,8 @@ def decode_json(raw: bytes, path: Path) -> Any:
         raise DataError(f"is no JSON: {error.msg}", path, error.lineno) from None
     except DataError:
         raise
+    except _Twice as error:
+        raise DataError(str(error), path) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"is no JSON: {error}", path) from None
     _refuse_halves([Row(1, {"": value})], path)
@@ -124,6 +126,8 @@ def _lines(text: str, path: Path) -> Iterator[Row]:
             continue
         try:
             value = json.loads(line, object_pairs_hook=_object)
+        except _Twice as error:
+            raise DataError(str(error), path, number) from None
         except (ValueError, RecursionError) as error:
             if isinstance(error, json.JSONDecodeError) and _is_object(text):
                 raise DataError(f"is one JSON object, no list of tasks; {LAYOUTS}", path) from None
@@ -131,12 +135,16 @@ def _lines(text: str, path: Path) -> Iterator[Row]:
         yield Row(number, _fields(value, path, number))
 
 
+class _Twice(ValueError):
+    """A field that an object has more than once."""
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose fields are all there once: of two ids or texts nobody could say which is meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise _Twice(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
     return found
 
 

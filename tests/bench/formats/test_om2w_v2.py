@@ -116,6 +116,14 @@ def test_an_export_has_one_closing_step_whatever_was_read(tmp_path: Path) -> Non
     assert "2 last words became one step" in " ".join(*summary["changed"].values())
 
 
+def test_an_answer_without_any_picture_names_a_page_that_could_be(tmp_path: Path) -> None:
+    submission(tmp_path / "in" / "t1", step(0, DONE, screenshot=None))
+    import_runs("auto", tmp_path / "in", tmp_path / "run")
+    export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
+    (result,) = (json.loads(path.read_text()) for path in (tmp_path / "out").rglob("result.json"))
+    assert [one["screenshot"] for one in result["action_history"]] == ["0000.png"]
+
+
 def test_an_episode_that_did_not_end_itself_loses_neither_its_last_action_nor_its_last_page(tmp_path: Path) -> None:
     with Run.open(tmp_path / "run", "eval", Config()) as run:
         made = {"task_id": "t", "goal": "g", "moves": [(act.Wait(), "x"), (act.GoBack(), "y")], "faults": set()}

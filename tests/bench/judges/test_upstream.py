@@ -30,6 +30,7 @@ from rmsweb.bench.judges.packs import load
 from rmsweb.bench.judges.webjudge import General
 from rmsweb.bench.judges.webjudge_records import read_records
 from rmsweb.bench.judges.webjudge_replay import layout_of
+from rmsweb.bench.judges.webvoyager import Original
 from rmsweb.chat import Message
 from rmsweb.config import Config, JudgeConfig
 from rmsweb.records import Task, Trajectory, Verdict
@@ -368,7 +369,7 @@ def test_webvoyager_asks_what_we_ask(most: int, tmp_path: Path, modules: Callabl
                 assert our == client.asked
                 assert upstream_label(verdict) == label
             named = client.named[0]
-            assert (named["temperature"], named["seed"], named["max_tokens"]) == (0, 42, 1000)
+            assert {name: named[name] for name in Original.SAMPLING} == Original.SAMPLING
 
 
 def test_webvoyager_without_an_answer(tmp_path: Path, modules: Callable[[Path, str], ModuleType]) -> None:

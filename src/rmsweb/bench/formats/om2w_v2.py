@@ -148,7 +148,7 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         line = act.line if not failed or act.line.rstrip().endswith(FAILED) else f"{act.line} {FAILED}"
         steps.append(_step(number, number, act.url, line, act.thought, failed))
     if last:
-        page = len(shown) - 1
+        page = max(len(shown) - 1, 0)
         steps.append(_step(len(done), page, last.url, last.line, last.thought, bool(errors.get(last.act))))
         if not last.picture:
             notes.append("the page after its last action is not stored: the last step names the one before it")
