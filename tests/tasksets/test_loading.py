@@ -224,7 +224,7 @@ def test_a_wrong_row_is_refused(tmp_path: Path, rows: list[Any], message: str) -
         ('{"a": {"b": 1}\n}', "one JSON object"),
         ('{"id": "a"\n{"id": "b"}', "tasks.txt:1: is no JSON"),
         ('{"id": "a", "id": "b"}', "tasks.txt:1: the field 'id' is there twice"),
-        ('[{"id": "a", "ques": "x", "ques": "y"}]', "the field 'ques' is there twice"),
+        ('[{"id": "a", "ques": "x", "ques": "y"}]', "tasks.txt:1: the field 'ques' is there twice"),
         ("id,ques,web_name,web\na,b,c,d\n", "comma-separated, it seems; save it as"),
         ('{"id": ' + "9" * 5000 + "}", "is no JSON"),
         ("[" * 100_000, "is no JSON"),

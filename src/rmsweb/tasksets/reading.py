@@ -105,10 +105,8 @@ def decode_json(raw: bytes, path: Path) -> Any:
         raise DataError(f"is no JSON: {error.msg}", path, error.lineno) from None
     except DataError:
         raise
-    except _Twice as error:
-        raise DataError(str(error), path) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is no JSON: {error}", path) from None
+        raise DataError(_why(error), path) from None
     _refuse_halves([Row(1, {"": value})], path)
     return value
 
@@ -126,12 +124,10 @@ def _lines(text: str, path: Path) -> Iterator[Row]:
             continue
         try:
             value = json.loads(line, object_pairs_hook=_object)
-        except _Twice as error:
-            raise DataError(str(error), path, number) from None
         except (ValueError, RecursionError) as error:
             if isinstance(error, json.JSONDecodeError) and _is_object(text):
                 raise DataError(f"is one JSON object, no list of tasks; {LAYOUTS}", path) from None
-            raise DataError(f"is no JSON: {error}", path, number) from None
+            raise DataError(_why(error), path, number) from None
         yield Row(number, _fields(value, path, number))
 
 
@@ -146,6 +142,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise _Twice(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
     return found
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, _Twice) else f"is no JSON: {error}"
 
 
 def _is_object(text: str) -> bool:
@@ -169,7 +169,7 @@ def _array(text: str, path: Path) -> Iterator[Row]:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             where = getattr(error, "lineno", line)
-            raise DataError(f"is no JSON: {error}", path, where) from None
+            raise DataError(_why(error), path, where) from None
         yield Row(line, _fields(value, path, line))
         first, at = False, _skip_blanks(text, at)
         if text[at : at + 1] == "]":
