@@ -27,7 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-tasks_app = typer.Typer(help="Task sets of the exams: list, get, check.", no_args_is_help=True, rich_markup_mode=None)
+tasks_app = typer.Typer(
+    help="Task sets of the exams: list, get, check, make.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(tasks_app, name="tasks")
 
 Recipe = Annotated[Path | None, typer.Option("-c", "--config", help="Recipe (TOML); see recipes/.")]

@@ -6,15 +6,18 @@ Each works on files alone, without a browser; only `judge` may ask an endpoint. 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from rmsweb import parts
 from rmsweb.config import Config
 from rmsweb.errors import ConfigError
 from rmsweb.progress import Progress
-from rmsweb.records import Task, Verdict
+from rmsweb.records import Verdict
 from rmsweb.stages import Inputs, finished_summary, open_run, with_pictures
 from rmsweb.store import Run
+
+if TYPE_CHECKING:
+    from rmsweb.tasksets import TaskSet
 
 
 def judge(config: Config, out: Path, given: Inputs, show: Progress) -> dict[str, Any]:
@@ -119,8 +122,9 @@ def import_runs(
     `part`: the attempts are a part of the task set, of which no more was asked for."""
     from rmsweb.bench import formats
 
-    given = tasks_of(tasks, config)
-    return formats.import_runs(format, folder, out, tasks=given, model=model, verdicts=verdicts, part=part)
+    file = task_file(tasks, config)
+    given = file.tasks if file else ()
+    return formats.import_runs(format, folder, out, tasks=given, model=model, verdicts=verdicts, part=part, file=file)
 
 
 def export_runs(given: Inputs, format: str, out: Path, policy: str = "", style: str = "openai") -> dict[str, Any]:
@@ -132,10 +136,10 @@ def export_runs(given: Inputs, format: str, out: Path, policy: str = "", style: 
     return formats.export_runs(format, next(iter(given.values())), out, policy=policy, style=style)
 
 
-def tasks_of(path: Path | None, config: Config) -> Sequence[Task]:
-    """The tasks of a task-set file; none without one."""
+def task_file(path: Path | None, config: Config) -> "TaskSet | None":
+    """The task set of a file; None without one."""
     if path is None:
-        return ()
+        return None
     from rmsweb import tasksets
 
-    return tasksets.load(path, search_url=config.browser.search_url).tasks
+    return tasksets.load(path, search_url=config.browser.search_url)

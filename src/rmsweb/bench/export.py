@@ -94,7 +94,8 @@ def _models(numbers: Mapping[str, Any]) -> list[str]:
     head = ("model", "solved", "of all", "95 %", "of judged", "judged", "as upstream", "steps on solved", "not solved")
     rows = []
     for model, s in numbers["scores"].items():
-        outcomes = ", ".join(f"{k} {v}" for k, v in s["outcomes"].items() if k != "success")
+        named = {"no verdict" if k == "judge_failed" else k: v for k, v in s["outcomes"].items() if k != "success"}
+        outcomes = ", ".join(f"{k} {v}" for k, v in named.items())
         rows.append(
             [
                 model, f"{s['successes']} of {s['n']}" if s["judged"] else "no score", percent(s["success"]),

@@ -12,7 +12,7 @@ from rmsweb.bench.setting import Asked
 from rmsweb.config import Config, SuiteConfig
 from rmsweb.errors import ConfigError
 from rmsweb.records import Task
-from rmsweb.tasksets import load
+from rmsweb.tasksets import TaskSet, load
 
 if TYPE_CHECKING:
     from rmsweb.web.suite import Suite
@@ -50,7 +50,11 @@ def _known(config: Config, asked: SuiteConfig, paper: Asked) -> Asked:
     """The paper with what is known of the file that its tasks come from; built-in suites make theirs."""
     if asked.name != "file":
         return paper
-    whole = load(Path(asked.path), search_url=config.browser.search_url)
+    return with_file(paper, load(Path(asked.path), search_url=config.browser.search_url))
+
+
+def with_file(paper: Asked, whole: TaskSet) -> Asked:
+    """The paper with what is known of the file that holds its tasks."""
     return paper.model_copy(
         update={
             "version": whole.version,

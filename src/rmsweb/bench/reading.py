@@ -65,7 +65,9 @@ def lists_acts(trajectory: Trajectory) -> bool:
     """Whether an imported attempt lists what was done: a last word that stands apart is no list of acts."""
     facts, found = trajectory.evidence.get("imported"), acts(trajectory)
     unlisted = isinstance(facts, dict) and facts.get(ACTS_LISTED) is False
-    return bool(found) and not unlisted and not all(act.apart and act.final for act in found)
+    # The second layout lists its last word too, with a picture; in the first one it is no entry.
+    entries = imported(trajectory) == "om2w_v2" and bool(stored_screenshots(trajectory))
+    return bool(found) and not unlisted and (entries or not all(act.apart and act.final for act in found))
 
 
 def history_of(trajectory: Trajectory) -> tuple[list[Act], list[str] | None]:

@@ -32,6 +32,7 @@ V2_CHANGED = 50
 """Tasks of WebTailBench V1 that differ before a file may be V2 and not one that somebody touched up."""
 MIXED_PART = 0.01
 """Part of a set, rounded down, that may carry texts of another version: 6 tasks of 643, none of fewer than 100."""
+PUBLISHED = "the published file itself, by its SHA-256"
 MARKS = str.maketrans("‘’‚“”„–—\u00a0\u202f", "'''\"\"\"--  ")
 
 
@@ -69,7 +70,7 @@ def identify(
     texts = {ident: _text(goal) for ident, goal in goals.items()}
     for version in versions():
         if version.benchmark == benchmark and version.sha256 and sha256.startswith(version.sha256):
-            note = "the published file itself, by its SHA-256"
+            note = PUBLISHED
             if whole:
                 return Identity(version.name, version.name, (note,))
             name, notes = _part(benchmark, texts, version.name, version.rows, bool(rubrics))

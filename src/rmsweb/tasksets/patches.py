@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from rmsweb.errors import DataError
 from rmsweb.records import Task
+from rmsweb.tasksets.identity import PUBLISHED
 from rmsweb.tasksets.reading import decode_json, read_bytes
 from rmsweb.tasksets.taskset import TaskSet, clean, counted, goal_hash, ids_hash, text_hash
 
@@ -68,7 +69,7 @@ def apply_patches(taskset: TaskSet, path: Path | str) -> TaskSet:
         ids_hash=ids_hash(tasks),
         text_hash=text_hash(tasks),
         tasks=tasks,
-        notes=(*taskset.notes, note),
+        notes=(*(said for said in taskset.notes if said != PUBLISHED), note),
         excluded={**taskset.excluded, **removed},
     )
 

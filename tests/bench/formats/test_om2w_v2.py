@@ -116,6 +116,13 @@ def test_an_export_has_one_closing_step_whatever_was_read(tmp_path: Path) -> Non
     assert "2 last words became one step" in " ".join(*summary["changed"].values())
 
 
+def test_a_last_word_alone_is_a_step_that_is_listed(tmp_path: Path) -> None:
+    submission(tmp_path / "in" / "t1", step(0, DONE))
+    assert reading.lists_acts(imported("om2w_v2", tmp_path / "in", tmp_path / "run"))
+    submission(tmp_path / "none" / "t1")
+    assert not reading.lists_acts(imported("om2w_v2", tmp_path / "none", tmp_path / "run2")), "an answer field is none"
+
+
 def test_an_answer_without_any_picture_names_a_page_that_could_be(tmp_path: Path) -> None:
     submission(tmp_path / "in" / "t1", step(0, DONE, screenshot=None))
     import_runs("auto", tmp_path / "in", tmp_path / "run")

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 import tempfile
@@ -5,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import facts, imported, put, real, trajectories
+from foreign import DATA, facts, imported, put, real, trajectories
 from hypothesis import given, settings
 from made import build, episodes, run_with
 from specimens import picture
 
+from rmsweb import exams
 from rmsweb.actions import Answer, GoBack, Wait
-from rmsweb.bench import reading
+from rmsweb.bench import compare, reading
 from rmsweb.bench.formats import export_runs, import_runs
 from rmsweb.bench.formats import webvoyager as layout
 from rmsweb.bench.judges.webvoyager_parse import read_interact_messages
+from rmsweb.bench.layout import stages_in
+from rmsweb.config import Config
 from rmsweb.errors import DataError
 from rmsweb.records import Stop
 from rmsweb.store import Images
@@ -211,3 +215,16 @@ def test_an_answer_that_is_no_act_is_written_and_said(tmp_path: Path) -> None:
     other = answered.model_copy(update={"steps": (*answered.steps[:-1], last), "answer": "42"})
     notes = layout.write(other, images, tmp_path)
     assert upstream(tmp_path)[1] == "42" and "no act of its own" in notes[-1]
+
+
+def test_scores_of_an_import_name_the_task_file_that_was_given(tmp_path: Path) -> None:
+    file = DATA / "webvoyager" / "original-643.jsonl"
+    exams.import_runs(real("webvoyager"), "auto", tmp_path / "run", file, "m", "", Config())
+    (asked,) = json.loads((tmp_path / "run" / "exam.json").read_text()).values()
+    assert (asked["version"], asked["task_file"], asked["tasks_of"]) == (
+        "original",
+        hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+        643,
+    )
+    (group,) = compare.examined(stages_in({"m": tmp_path / "run"})).groups
+    assert "643 tasks of webvoyager original (ids 731c8013764a75cf" in group.numbers()["what"][0]

@@ -22,6 +22,7 @@ from rmsweb.bench.formats.files import clean
 from rmsweb.bench.formats.pictures import Pictures
 from rmsweb.bench.formats.registry import find, reader
 from rmsweb.bench.metrics import steps_of
+from rmsweb.bench.paper import with_file
 from rmsweb.bench.reading import stored_screenshots, without_seed
 from rmsweb.bench.setting import store_asked
 from rmsweb.bench.wording import counted
@@ -30,6 +31,7 @@ from rmsweb.errors import ConfigError, DataError, RunError
 from rmsweb.halves import cleaned
 from rmsweb.records import Task, Trajectory, Verdict
 from rmsweb.store import Run
+from rmsweb.tasksets import TaskSet
 
 ORIGIN = "import.json"
 """What was imported: format, folder, model, and the hash of the task set that it was joined with."""
@@ -45,13 +47,15 @@ def import_runs(
     model: str = "",
     verdicts: str = "",
     part: bool = False,
+    file: TaskSet | None = None,
 ) -> dict[str, Any]:
     """Read every attempt below `folder` into the run directory `out`; returns the summary, also in summary.json.
 
     `format`: a name of `registry.FORMATS`, or `auto`. `tasks`: task set to join by id. `model`: name of the policy
     (default: the agent that the format names). `verdicts`: which stored verdicts become the run's own
     (`scores/gpt_eval.json`); needed only where there are several. `part`: of the task set each agent was asked for what
-    it attempted, and no more (else what it did not attempt is missing). Raises ConfigError (also for one `model` over
+    it attempted, and no more (else what it did not attempt is missing). `file`: the task file that holds `tasks`, whose
+    version the scores then name. Raises ConfigError (also for one `model` over
     several agents), DataError (nothing could be read), RunError (`out` is something else).
     """
     folder = Path(folder)
@@ -75,7 +79,7 @@ def import_runs(
             raise DataError(f"none of {len(units)} attempts could be read: {reasons}", folder)
         asked = {} if part else asked_for(tasks, list(work.taken.values()))
         if asked:
-            store_asked(run, asked)
+            store_asked(run, {name: with_file(one, file) if file else one for name, one in asked.items()})
         summary = work.summary(verdicts) | missing(asked, list(work.taken.values()))
         run.write_json("summary.json", summary)
         counts = {"trajectories": summary["trajectories"], "verdicts": len(run.read("verdict", Verdict))}
