@@ -113,7 +113,7 @@ def test_an_export_has_one_closing_step_whatever_was_read(tmp_path: Path) -> Non
     import_runs("auto", tmp_path / "mid", tmp_path / "run2")
     summary = export_runs("om2w_v2", tmp_path / "run2", tmp_path / "out2")
     assert steps_in(tmp_path / "out2") == [CLICK, DONE], "no answer stands in the action history"
-    assert "2 last words became one step" in " ".join(*summary["changed"].values())
+    assert "2 last words that stood before other steps" in " ".join(*summary["changed"].values())
 
 
 def test_a_last_word_alone_is_a_step_that_is_listed(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_an_episode_that_did_not_end_itself_loses_neither_its_last_action_nor_it
         run.finish()
     summary = export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
     assert steps_in(tmp_path / "out" / "m" / "run1") == ["wait()", "go_back()", "STOPPED -> step_limit"]
-    assert "no step TASK_COMPLETE" in " ".join(summary["changed"][given_.id])
+    assert "the last step is no TASK_COMPLETE" in " ".join(summary["changed"][given_.id])
     assert steps_in(tmp_path / "out" / "m" / "run2") == [], "it broke before its first page"
     back = imported("auto", tmp_path / "out" / "m" / "run1", tmp_path / "back")
     assert [(a.line, a.apart) for a in reading.acts(back)] == [("wait()", False), ("go_back()", False)]
@@ -190,7 +190,7 @@ def test_what_upstreams_check_would_refuse_is_said(tmp_path: Path) -> None:
     import_runs("auto", tmp_path / "in", tmp_path / "run", tasks=[task])
     summary = export_runs("om2w_v2", tmp_path / "run", tmp_path / "out")
     said = {name.removesuffix("#0"): " ".join(notes) for name, notes in summary["changed"].items()}
-    assert "no step TASK_COMPLETE" in said["t1"] and "t2" not in said
+    assert "the last step is no TASK_COMPLETE" in said["t1"] and "t2" not in said
     lengths = [json.loads((tmp_path / "out" / t / "result.json").read_text())["reference_length"] for t in ("t1", "t2")]
     assert lengths == [9, 6] and Run.read_only(tmp_path / "run").finished
     assert {t.task.id for t in trajectories(tmp_path / "run")} == {"t1", "t2"}

@@ -260,7 +260,7 @@ class Slow(Keyed):
         try:
             key = key_of(messages)
             if "/" in key:
-                await asyncio.sleep(0.04 * (6, 3, 1)[int(key[-1])])
+                await asyncio.sleep(0.1 * (6, 3, 1)[int(key[-1])])
             if key in self.down:
                 raise EndpointError("down", "network")
             return await super().complete(messages, **sampling)

@@ -114,6 +114,14 @@ def input_pictures(folder: Path, names: list[str], pictures: Pictures) -> list[s
     return [pictures.add(inside(folder, name), name) for name in names]
 
 
+def dropped(trajectory: Trajectory) -> list[str]:
+    """Notes on what an imported submission holds beside the attempt, and an export does not write."""
+    facts = trajectory.evidence.get("imported")
+    held = [name for name in ("input_images", "result_status") if isinstance(facts, dict) and facts.get(name)]
+    said = {"input_images": "pictures of the task are not written", "result_status": "result_status is not written"}
+    return [said[name] for name in held]
+
+
 def place(trajectory: Trajectory) -> tuple[str, ...]:
     """Folder of a trajectory below the root, before it is made safe."""
     return (trajectory.task.id,)
@@ -128,11 +136,14 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         "task_id": trajectory.task.id,
         "task": trajectory.task.goal,
         "action_history": [act.line for act in acts],
-        "thoughts": [act.thought for act in acts],
         "final_result_response": trajectory.answer or "",
         "input_image_paths": [],
     }
+    _, thoughts = reading.history_of(trajectory)
+    if thoughts is not None:  # a list of blanks would be shown to a judge, and none was stored
+        result["thoughts"] = thoughts[: len(acts)]
     (folder / RESULT).write_bytes(json_bytes(result))
+    notes += dropped(trajectory)
     if len(acts) < len(every):
         notes.append("its last step, which the second layout keeps apart from the actions, is left out")
     return notes

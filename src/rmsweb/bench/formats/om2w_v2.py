@@ -25,9 +25,10 @@ from rmsweb.actions import Answer, Terminate
 from rmsweb.bench import reading
 from rmsweb.bench.formats.attempts import UNSAID, Attempt, Move
 from rmsweb.bench.formats.files import child, count, field, inside, json_bytes, one, read_json, texts
-from rmsweb.bench.formats.om2w import PICTURES, RESULT, SECOND, input_pictures, second_layout
+from rmsweb.bench.formats.om2w import PICTURES, RESULT, SECOND, dropped, input_pictures, second_layout
 from rmsweb.bench.formats.pictures import Pictures, Shots, write_numbered
 from rmsweb.bench.reading import ANSWER_FIELD, THOUGHTS_LISTED, Act
+from rmsweb.bench.wording import counted
 from rmsweb.errors import DataError
 from rmsweb.records import INFRA_STOPS, Stop, Trajectory
 from rmsweb.store import Images
@@ -152,7 +153,9 @@ def write(trajectory: Trajectory, images: Images, folder: Path) -> list[str]:
         steps.append(_step(len(done), page, last.url, last.line, last.thought, bool(errors.get(last.act))))
         if not last.picture:
             notes.append("the page after its last action is not stored: the last step names the one before it")
-    notes += _refused(trajectory, acts, last)
+    notes += [*dropped(trajectory), *_refused(trajectory, acts, last)]
+    if (left := len(reading.stored_screenshots(trajectory)) - len(steps)) > 0:
+        notes.append(f"{counted(left, 'screenshot')} that belong to no step are not written")
     length = trajectory.task.meta.get("reference_length") or _stated(trajectory)
     if not isinstance(length, int) or length < 1:
         notes.append("reference_length is not known: run or import with Online-Mind2Web's task file")
@@ -215,9 +218,10 @@ def _refused(trajectory: Trajectory, acts: Sequence[Act], last: _Last | None) ->
     """What upstream's check may refuse, and last words that are one here."""
     notes = []
     if last is None or not last.line.startswith(COMPLETE):
-        notes.append(f"there is no step {COMPLETE}: it did not end itself")
-    if (words := sum(act.final for act in acts)) > 1:
-        notes.append(f"{words} last words became one step {COMPLETE}")
+        notes.append(f"the last step is no {COMPLETE}")
+    words = sum(act.final for act in acts)
+    if words > 1 or (words and last is not None and not last.line.startswith(COMPLETE)):
+        notes.append(f"{counted(words, 'last word')} that stood before other steps did not stay where they were")
     if trajectory.stop is Stop.GAVE_UP:
         notes.append(f"it gave up: the layout knows only {COMPLETE}")
     if not _ID.match(trajectory.task.id):
